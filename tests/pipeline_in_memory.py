@@ -29,6 +29,7 @@ from unittest import mock
 import orjson
 
 from glasstream.ingest.message import Message
+from glasstream.learn.pushed import file_of
 from glasstream.novelty.fit import Request, fit
 from glasstream.novelty.settings import NoveltySettings
 from glasstream.runner.reference import Reference
@@ -40,7 +41,7 @@ from glasstream.stages.labels import LabelsTask
 from glasstream.stages.learner import LearnerTask
 from glasstream.stages.novelty import NoveltyTask
 from glasstream.transport.records import ConsumerRecord, Headers, Outputs, ProducerRecord
-from glasstream_topics import events
+from glasstream_topics import events, models
 
 KEY = b"a key of sixteen bytes"
 _PATIENCE = 400
@@ -135,6 +136,12 @@ class Log:
         """Write a message of a user."""
         counts = self.settings.topics
         self.append(topic, events.partition(key or b"", counts.events, counts.partitioner), Entry(key, value))
+
+    def store(self, file: bytes) -> str:
+        """Write the file of a model, and return its SHA-256."""
+        for key, value in models.split(file):
+            self.append(models.TOPIC.name, 0, Entry(key, value))
+        return models.digest(file)
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Forget the records before an offset, as retention does."""
@@ -371,7 +378,8 @@ class Pipeline:
             tell = lambda at, one: progress.on_record(partition, at, one.key, one.value)  # noqa: E731
             followers.append(Follower(log, "progress.aggregator", partition, tell))
             read = lambda topic, number: log.partitions[topic, number].newest()  # noqa: E731
-            return LearnerTask(partition, settings, KEY, progress, read, lambda: self.now)
+            file = lambda name: file_of(name, log.partitions["models", 0].newest())  # noqa: E731
+            return LearnerTask(partition, settings, KEY, progress, read, lambda: self.now, file=file)
 
         fitter: Any = Inline()
         make: dict[str, tuple[str, Callable[[Log], State]]] = {
@@ -528,7 +536,7 @@ class Pipeline:
     def expected(self, *topics: str) -> dict[tuple[str, str], list[bytes]]:
         """Return what the plain loop publishes of the same log."""
         found: dict[tuple[str, str], list[bytes]] = defaultdict(list)
-        loop = Reference(self.settings)
+        loop = Reference(self.settings, self.log.partitions["models", 0].newest())
         for partition in range(self.settings.topics.events):
             for offset, entry in enumerate(self.log.partitions["events", partition].entries):
                 if entry is not None:

@@ -36,6 +36,7 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
     ): "takes minutes; tests/estimators/test_coverage.py makes fewer runs",
     ("python", "tests/chaos/soak.py"): "takes hours; tests/integration/test_soak.py runs short ones",
     ("glasstream", "paper"): "takes hours on data sets that are not here; tests/command/test_paper.py runs a small one",
+    ("glasstream", "model"): "needs a stream of a trained model; tests/integration/test_pushed.py replaces one",
     ("glasstream", "health"): "asks a port of its own container; tests/command/test_health.py asks one of its own",
 }
 """Beginnings of commands that no test machine can run, or none in a minute. They are looked at all the same."""

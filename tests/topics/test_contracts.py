@@ -28,6 +28,7 @@ def test_every_topic_is_in_the_catalogue_once() -> None:
         "importance",
         "incidents",
         "labels",
+        "models",
         "novelty",
         "predictions",
         "progress.aggregator",
@@ -76,6 +77,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
     compacted = {name for name, topic in TOPICS.items() if topic.config["cleanup.policy"] == "compact"}
     assert compacted == {
         "effects",
+        "models",
         "snapshots",
         "checkpoints",
         "progress.learner",
@@ -93,7 +95,13 @@ def test_a_dead_letter_may_be_larger_than_an_event() -> None:
 
 def test_partitions_follow_events_or_requests() -> None:
     found = {name: topic.partition_count(COUNTS) for name, topic in TOPICS.items()}
-    assert found == {**dict.fromkeys(TOPICS, 4), "explain.requests": 12, "snapshots": 1, "progress.intake": 1}
+    assert found == {
+        **dict.fromkeys(TOPICS, 4),
+        "explain.requests": 12,
+        "snapshots": 1,
+        "models": 1,
+        "progress.intake": 1,
+    }
     for counts in ({}, {"events": 0}, {"requests": 3}):
         with pytest.raises(TopicError, match="expected a count of events from 1 on"):
             TOPICS["events"].partition_count(counts)

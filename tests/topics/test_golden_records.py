@@ -17,6 +17,7 @@ from glasstream_topics import (
     importance,
     incidents,
     labels,
+    models,
     novelty,
     predictions,
     progress_aggregator,
@@ -27,7 +28,7 @@ from glasstream_topics import (
     requests,
     snapshots,
 )
-from glasstream_topics.errors import RecordError
+from glasstream_topics.errors import FrameError, RecordError
 from glasstream_topics.labels import Label
 from glasstream_topics.progress import PARTITION_KEY
 from tests.topics.golden_records import (
@@ -272,6 +273,14 @@ def test_a_snapshot_is_read() -> None:
     for index in (1, 0):
         assembler.add(b"elec2/0/64/%d" % index, checked_in(f"snapshots.v1.chunk-{index}.bin"))
     assert assembler.get("elec2", 0, 64) == SNAPSHOT
+
+
+def test_the_file_of_a_model_is_read() -> None:
+    name = models.digest(SNAPSHOT)
+    records = {f"{name}/{index}".encode(): checked_in(f"models.v1.chunk-{index}.bin") for index in (1, 0)}
+    assert models.whole(name, records, len(SNAPSHOT)) == SNAPSHOT
+    with pytest.raises(FrameError, match="expected a file of at most 100 bytes, got 768"):
+        models.whole(name, records, 100)
 
 
 def test_a_checkpoint_is_read() -> None:

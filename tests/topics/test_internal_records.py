@@ -174,7 +174,7 @@ def test_flush_items_come_back() -> None:
         ({"parts": [1, 2]}, "parts of 3 entries"),
         ({"parts": [1, 2, 4]}, "parts of 3 entries"),
         ({"parts": [1, 1, 1]}, r"draws of ipfi: expected float64\[0"),
-        ({"parts": [3, 3, 3], "row": 90, "version": 91}, "model version of at most the first row 90"),
+        ({"parts": [3, 3, 3], "row": 90, "version": 101}, "model version of at most the first row 100"),
         ({"parts": [3, 3, 3], "row": 100, "seqs": np.array([100, 101, 100])}, "seqs: expected different numbers"),
         ({"draws": NO_CHANGES, "grid": requests.Grid(2**40, 10, True)}, "grids of 2 to 1000"),
         ({"draws": NO_CHANGES, "grid": requests.Grid(1, 10, True)}, "grids of 2 to 1000"),

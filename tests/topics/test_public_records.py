@@ -147,7 +147,7 @@ def test_events_fit_their_schema_and_come_back(given_events: list[dict[str, Any]
         assert [(event.x, event.id, event.ts, event.y) for event in read] == [
             (one["x"], one.get("id"), one.get("ts"), one.get("y")) for one in wanted
         ]
-        assert not events.is_flush(data) and not events.is_reset(data)
+        assert not events.is_flush(data) and not events.is_reset(data) and events.named_model(data) is None
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float64("nan"), np.float32("-inf")])
@@ -241,6 +241,17 @@ def test_a_mark_is_known_however_it_is_spaced(mark: bytes, known: Callable[[byte
 def test_nothing_else_is_a_mark(data: bytes) -> None:
     assert not events.is_flush(data)
     assert not events.is_reset(data.replace(b"flush", b"reset"))
+
+
+def test_a_mark_of_a_model_names_a_digest_and_nothing_else_is_one() -> None:
+    name = "0123456789abcdef" * 4
+    for data in (events.model_mark(name), b' {"model" : "%s"}\n' % name.encode()):
+        assert events.named_model(data) == name
+        EVENTS.validate(orjson.loads(data))
+    for near in (name[1:], name.upper(), name + "0", f"{name}\n", 1, True, None, [name]):
+        assert events.named_model(orjson.dumps({"model": near})) is None
+    for value in (b'[{"model":"%s"}]', b'{"model":"%s","x":{}}', b'{"model":"%s"'):
+        assert events.named_model(value % name.encode()) is None
 
 
 @given(

@@ -44,8 +44,8 @@ class Block:
     row
         number of the first row at or after the first entry; 0 if `parts` is empty, as it is then `first_row`.
     version
-        version of the model to explain with, at most the first row: it has learned no row of the block. 0 is a model
-        that learns nothing.
+        version of the model to explain with, at most the first entry: the number of rows that it has learned, none of
+        them in the block, or, of a model that learns nothing, the number of models that the stream had before.
     seqs
         int64[count]: the entries' events, all different in each part; of rows in the order in which their labels came.
     times
@@ -213,11 +213,10 @@ def findings(block: Block, group: str, shapes: Mapping[str, methods.Shape]) -> l
     if block.ends and count:
         found.append(f"expected no rows where a stream ends, got {count}")
     if not found and count:
-        row = block.row if block.parts else block.first_row
-        if block.version > row:
+        if block.version > block.first_row:
             found.append(
-                f"expected a model version of at most the first row {row}, got {block.version}: it would have learned "
-                "what it explains"
+                f"expected a model version of at most the first row {block.first_row}, got {block.version}: it would "
+                "have learned what it explains"
             )
         for seqs in [block.seqs[block.has(part)] for part in (EFFECTS, LABELLED)] if block.parts else [block.seqs]:
             if len(seqs):

@@ -104,6 +104,8 @@ class Topic:
         array.
     marks
         messages without content, and their meaning, by name.
+    named
+        the marks whose value is a SHA-256 in hexadecimal digits; that of the others is true.
     version
         version of the schema of the records, if the topic has no `json`.
     config
@@ -123,6 +125,7 @@ class Topic:
     json: Json[..., Any] | None = field(default=None, hash=False)
     types: tuple[type[msgspec.Struct], ...] = ()
     marks: Mapping[str, str] = field(default_factory=dict, hash=False)
+    named: tuple[str, ...] = ()
     version: int = 1
     config: Mapping[str, str] = field(default_factory=lambda: {"cleanup.policy": "delete"}, hash=False)
 

@@ -7,6 +7,7 @@ This module defines valid messages. To report what is wrong with an invalid mess
 element. Limits on sizes and names are settings of the reader.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -57,6 +58,12 @@ FLUSH: Final = b'{"flush":true}'
 RESET: Final = b'{"reset":true}'
 """Reset mark: publish as at a flush mark and start the stream's next epoch. It is a message of its own."""
 
+DIGEST: Final = "^[0-9a-f]{64}$"
+"""Pattern of a SHA-256 in hexadecimal digits."""
+
+_SPACE: Final = rb"[ \t\r\n]*"
+_MODEL_MARK: Final = re.compile(_SPACE.join((b"", b"{", b'"model"', b":", b'"([0-9a-f]{64})"', b"}", b"")))
+
 PARTITIONERS: Final[Mapping[str, Callable[[bytes, int], int]]] = MappingProxyType(
     {"murmur2": murmur2_partition, "crc32": crc32_partition}
 )
@@ -81,7 +88,7 @@ class _Element(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 TOPIC: Final = Topic(
     name="events",
     title="Message of events",
-    holds="one event or late label, an array of them, or a mark (flush, reset)",
+    holds="one event or late label, an array of them, or a mark (flush, reset, model)",
     partitioning="murmur2 of the key (librdkafka: partitioner=murmur2_random); crc32 by configuration",
     written_by=("producer", "labels", "intake"),
     read_by=("learner", "novelty"),
@@ -89,7 +96,9 @@ TOPIC: Final = Topic(
     marks={
         "flush": "The flush mark: publish everything that is unpublished.",
         "reset": "The reset mark: publish as at a flush mark, and start the stream's next epoch.",
+        "model": "The mark of a model: from here on, the stream's model is the file with this SHA-256.",
     },
+    named=("model",),
     version=VERSION,
     config={"cleanup.policy": "delete", "max.message.bytes": str(DEFAULT_MAX_MESSAGE_BYTES)},
 )
@@ -146,6 +155,21 @@ def is_reset(data: bytes) -> bool:
     (True, False, False)
     """
     return data == RESET or _says(data, "reset")
+
+
+def model_mark(digest: str) -> bytes:
+    """Return the mark from which on a stream's model is the file with this SHA-256."""
+    return encode_record("events", {"model": digest})
+
+
+def named_model(data: bytes) -> str | None:
+    """Return the SHA-256 that a message names if it is the mark of a model; None for any other message.
+
+    >>> named_model(model_mark("0a" * 32)) == "0a" * 32, named_model(b'{"model": true}')
+    (True, None)
+    """
+    found = _MODEL_MARK.fullmatch(data)
+    return None if found is None else found[1].decode()
 
 
 def _says(data: bytes, mark: str) -> bool:

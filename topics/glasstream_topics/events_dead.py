@@ -63,6 +63,8 @@ class Reason(StrEnum):
     WRONG_PARTITION = "wrong_partition"
     TOO_MANY_STREAMS = "too_many_streams"
     MODEL_ERROR = "model_error"
+    MODEL_REFUSED = "model_refused"
+    """A mark names a model that the stream cannot use; it keeps the one that it has."""
     BAD_ENCODING = "bad_encoding"
     """The message is not in the format that the intake expects."""
     UNKNOWN_SCHEMA = "unknown_schema"

@@ -86,7 +86,7 @@ class Importance(Shown, msgspec.Struct, frozen=True):
     model_version
         version of the model that explained the row.
     lag
-        number of rows learned before this row, minus `model_version`.
+        number of rows learned before this row, minus `model_version`; 0 for a model that learns nothing.
     staleness
         how far the explanations of that version can be from those of the snapshot before it, in units of the loss: the
         largest bound over the features (Fumagalli et al. 2023, Theorem 4), or for other losses the measured distance

@@ -17,6 +17,7 @@ VERDICTS: Final = {
     "labels_shifted": "labels shifted",
     "reasoning_moved": "reasoning moved while the loss held",
     "model_replaced": "model got worse on the same data",
+    "model_pushed": "model replaced",
     "unclear": "unclear",
 }
 """Verdicts, and what people call them. `ops/docs/incidents.md` defines each by a decision table."""
@@ -88,7 +89,7 @@ class Evidence(msgspec.Struct, frozen=True):
     row
         first row of the change in this series.
     strength
-        logarithm to base 10 of the evidence against "nothing has changed".
+        logarithm to base 10 of the evidence against "nothing has changed"; 0 where somebody replaced the model.
     before
         the series before the change: median of a number; share of the former most frequent category or class; mean
         loss or importance.

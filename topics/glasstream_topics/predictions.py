@@ -109,7 +109,7 @@ class Prediction(Shown, msgspec.Struct, frozen=True, omit_defaults=True):
     metric
         running metric over all labels up to this event, late labels included.
     model_version
-        number of rows that the model had learned.
+        number of rows that the model had learned; of a model that learns nothing, the number of models before it.
     others
         the classes that `probabilities` leaves out; absent if it names all of them.
     ts

@@ -80,6 +80,10 @@ class LearnerStreamProgress(msgspec.Struct, frozen=True):
         why the aggregator is stuck on the stream, what was done and what to check; empty while it makes progress.
     entries
         number of the next entry, with `explain.unlabelled`; None without, as it is then `rows`.
+    model
+        SHA-256 of the model that a mark has brought; empty while it is that of the settings.
+    refused
+        offsets of marks whose models were refused for a reason that need not be on the log.
     """
 
     stream: str
@@ -92,6 +96,8 @@ class LearnerStreamProgress(msgspec.Struct, frozen=True):
     counts: dict[str, int] = {}
     stalled: str = ""
     entries: Natural | None = None
+    model: str = ""
+    refused: list[Natural] = []
     schema_version: Literal[1] = VERSION
 
     @property
@@ -119,7 +125,13 @@ def encode(record: LearnerPartitionProgress | LearnerStreamProgress) -> tuple[by
     if isinstance(record, LearnerPartitionProgress):
         return _RECORDS.encode(record)
     snapshots = dict(sorted(record.snapshots.items(), key=lambda item: int(item[0])))
-    return _RECORDS.encode(record, snapshots=snapshots, stalled=record.stalled or None)
+    return _RECORDS.encode(
+        record,
+        snapshots=snapshots,
+        stalled=record.stalled or None,
+        model=record.model or None,
+        refused=list(record.refused) or None,
+    )
 
 
 def restore(latest: Mapping[bytes, bytes]) -> Restored:

@@ -18,6 +18,7 @@ import orjson
 from glasstream_topics import ALL
 from glasstream_topics.contract import Topic
 from glasstream_topics.errors import ContractError
+from glasstream_topics.events import DIGEST
 
 DIRECTORY: Final = Path(__file__).parent / "schemas"
 DIGESTS: Final = "digests.json"
@@ -93,16 +94,17 @@ def _schema(topic: Topic) -> dict[str, Any]:
     record: dict[str, Any] = references[0]
     if not topic.json and topic.codec == "json":  # messages of users: an element, an array of them, or a mark
         element = record if len(references) == 1 else {"anyOf": references}
-        marks = (_mark(name, meaning) for name, meaning in topic.marks.items())
+        marks = (_mark(name, meaning, named=name in topic.named) for name, meaning in topic.marks.items())
         record = {"anyOf": [*references, {"type": "array", "items": element}, *marks]}
     return {"$schema": _DIALECT, "title": topic.title, **record, "$defs": parts}
 
 
-def _mark(name: str, meaning: str) -> dict[str, Any]:
+def _mark(name: str, meaning: str, *, named: bool) -> dict[str, Any]:
+    value = {"type": "string", "pattern": DIGEST} if named else {"const": True}
     return {
         "description": meaning,
         "type": "object",
-        "properties": {name: {"const": True}},
+        "properties": {name: value},
         "required": [name],
         "additionalProperties": False,
     }

@@ -60,8 +60,11 @@ class Incidents:
                 importance=next(importance, None),
             )
         )
-        for incident in found:
-            yield OutputRecord(incidents.TOPIC.name, incidents.key(incident.stream), incidents.encode(incident))
+        yield from map(_record, found)
+
+    def replaced(self, row: int, seq: int, time: int | None, loss_name: str) -> Iterator[OutputRecord]:
+        """Return the records about a model that was replaced; see `IncidentWatch.replace`."""
+        yield from map(_record, self.watch.replace(row, seq, time, loss_name))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state for a successor: JSON values and arrays."""
@@ -80,3 +83,7 @@ class Incidents:
                 "incidents: expected their state, got none: a version without them saved it; start a new epoch"
             )
         self.watch.restore(meta["incidents"], arrays)
+
+
+def _record(incident: incidents.Incident) -> OutputRecord:
+    return OutputRecord(incidents.TOPIC.name, incidents.key(incident.stream), incidents.encode(incident))

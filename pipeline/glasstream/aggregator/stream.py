@@ -148,6 +148,8 @@ class StreamAggregator:
             return
         if len(block.names) > len(self.names):
             self.names = list(block.names)
+        if block.version != self.version and not self.settings.model.learns:
+            self._note_replaced(block, skip)
         self.version = block.version
         self.loss = block.loss
         self.staleness = block.staleness
@@ -173,6 +175,13 @@ class StreamAggregator:
             for timeline, publishes in zip(self.timelines, due, strict=True):
                 if publishes[end - 1]:
                     self._publish(timeline)
+
+    def _note_replaced(self, block: Contributions, skip: int) -> None:
+        """Publish that the model of the stream was replaced, if entries of another one are aggregated."""
+        if self.incidents is not None and self.next_row > self.settings.explain.first_row:
+            time = block.times[skip] if block.times else None
+            row, seq = self.timelines[0].row + 1, int(block.seqs[skip])
+            self.records.extend(self.incidents.replaced(row, seq, time, block.loss))
 
     def _enter(self, block: Contributions, skip: int, entries: slice, spans: Sequence[Span]) -> None:
         """Add the next entries to every method, and watch them. Entries count from `skip` on, as in the spans."""

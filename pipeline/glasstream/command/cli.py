@@ -14,6 +14,7 @@ from glasstream.command.gbmap import gbmap
 from glasstream.command.health import health
 from glasstream.command.incidents import incidents
 from glasstream.command.intake import intake
+from glasstream.command.model import model
 from glasstream.command.page import page
 from glasstream.command.paper import paper
 from glasstream.command.plot import plot
@@ -43,7 +44,7 @@ def cli() -> None:
 
 
 for command in (
-    dead, doctor, explain_at, export, gbmap, health, incidents, intake, page, paper, plot, produce, reset, run,
+    dead, doctor, explain_at, export, gbmap, health, incidents, intake, model, page, paper, plot, produce, reset, run,
     state_commands, tail, topics, worker,
 ):  # fmt: skip
     cli.add_command(command)

@@ -28,7 +28,7 @@ def as_record(one: Explained) -> bytes:
         "seq": one.seq,
         "row": one.row,
         "model_version": block.version,
-        "lag": one.row - block.version,
+        "lag": one.lag,
         "source": one.source,
         "event": _event(one),
         "features": block.names,
@@ -68,7 +68,7 @@ def show(one: Explained, console: Console) -> None:
         where = f"{place}, event {event.index} of its message, id {event.id}"
     lines = [
         f"{one.stream_epoch.stream}: seq {one.seq:,}, row {one.row:,}, epoch {block.epoch}: {where}",
-        f"model version {block.version:,}, {one.row - block.version:,} rows behind; target {_target(one)}"
+        f"model version {block.version:,}, {one.lag:,} rows behind; target {_target(one)}"
         + (f", loss {number(float(answer.values['loss'][one.at_answer]))} ({block.loss})" if answer.values else ""),
         "the block and the model are "
         + ("the ones on the topics" if one.source == "topics" else "rebuilt by learning the stream again from its log"),

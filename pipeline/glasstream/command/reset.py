@@ -8,7 +8,7 @@ import click
 from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
 
 if TYPE_CHECKING:
-    from glasstream.operate.reset import Mark
+    from glasstream.operate.mark import Mark
     from glasstream.settings import Settings
 
 _LONG = 20
@@ -32,8 +32,9 @@ def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) 
     records stay.
     """
     from glasstream.command.expect import reached
-    from glasstream.operate.reset import known, send_mark
+    from glasstream.operate.mark import known, send_mark
     from glasstream.operate.state import state
+    from glasstream_topics import events
 
     with reached(load_settings(common), data) as settings:
         one, behind = known(state(settings), stream)
@@ -52,7 +53,7 @@ def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) 
         if not yes and not _agreed():
             click.echo("nothing was written")
             return 0
-        mark = send_mark(settings, stream)
+        mark = send_mark(settings, stream, events.RESET, "the reset mark")
         where = "a later epoch (earlier reset marks decide which one)" if behind else f"epoch {one.epoch + 1}"
         click.echo(f"{mark.place}: reset mark written; the next event of the stream starts {where}")
         if wait:
@@ -71,7 +72,7 @@ def _agreed() -> bool:
 
 def _wait(mark: "Mark", settings: "Settings") -> None:
     """Wait until the stages have passed the mark; print which ones have not."""
-    from glasstream.operate.reset import before, pause
+    from glasstream.operate.mark import before, pause
     from glasstream.operate.state import state
 
     told: list[str] = []

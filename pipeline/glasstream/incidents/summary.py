@@ -1,5 +1,7 @@
 """One sentence about an incident."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from glasstream.incidents.verdict import Judgement
@@ -18,6 +20,23 @@ def summary(judgement: Judgement, onset: Onset, loss_name: str, before: float, a
     what, more = _what(judgement)
     time = f" ({utc(onset.ts)})" if onset.ts is not None else ""
     return f"{what} since row {onset.row:,}{time}{more}; {_loss(loss_name, before, after)}."
+
+
+def of_replacement(
+    onset: Onset, loss_name: str, before: float | None, after: float | None, more: Sequence[str], less: Sequence[str]
+) -> str:
+    """Return that the model was replaced, when, and what that did to the loss and to what the model relies on."""
+    time = f" ({utc(onset.ts)})" if onset.ts is not None else ""
+    parts = [f"the model was replaced at row {onset.row:,}{time}"]
+    if before is not None and after is None:
+        parts.append(f"the {_called(loss_name)} loss was {before:.3g}")
+    elif before is not None and after is not None:
+        parts.append(_loss(loss_name, before, after))
+    gained, lost = (f"{word} on {_listed([*names])}" for word, names in (("more", more), ("less", less)))
+    relies = [text for text, names in ((gained, more), (lost, less)) if names]
+    if relies:
+        parts.append(f"it relies {' and '.join(relies)}")
+    return f"{'; '.join(parts)}."
 
 
 def utc(ts: int) -> str:
@@ -78,7 +97,11 @@ def _listed(parts: list[str]) -> str:
 
 
 def _loss(name: str, before: float, after: float) -> str:
-    name = {"brier": "Brier", "zero_one": "zero-one", "cross_entropy": "cross-entropy"}.get(name, name)
+    name = _called(name)
     if abs(after - before) < 0.05 * max(abs(before), abs(after), 1e-12):
         return f"the {name} loss stayed at {after:.3g}"
     return f"the {name} loss {'rose' if after > before else 'fell'} from {before:.3g} to {after:.3g}"
+
+
+def _called(loss: str) -> str:
+    return {"brier": "Brier", "zero_one": "zero-one", "cross_entropy": "cross-entropy"}.get(loss, loss)

@@ -4,6 +4,9 @@ A series that exceeds its limit raises an alarm. Some rows later, an incident is
 dismissed if these rows do not confirm it. While an incident is open, rows are compared with those before it, and no
 other incident begins. It is over when `_QUIET` comparisons in a row find everything as it was. After `NORMAL` rows, the
 change is the new normal: the series that changed are compared with later rows from then on.
+
+If somebody replaces the model of a stream, that is an incident of its own. From then on, later rows are compared with
+those of the new model.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,8 +20,9 @@ from numpy.typing import NDArray
 from glasstream.draws import stream_key
 from glasstream.incidents.alarm import GATHERED, JUDGED_AGAIN, Alarm, Floats
 from glasstream.incidents.past import Past
+from glasstream.incidents.replacement import VERDICT, Replacement
 from glasstream.incidents.series import Name, Series
-from glasstream.incidents.summary import summary
+from glasstream.incidents.summary import of_replacement, summary
 from glasstream.incidents.verdict import Judgement, Level, Sample, judge
 from glasstream_topics.incidents import Incident, Onset
 
@@ -95,6 +99,8 @@ class IncidentWatch:
     series: Series = field(init=False)
     alarm: Alarm | None = None
     """The open incident, or an alarm whose rows are being gathered."""
+    replacement: Replacement | None = None
+    """The newest replacement of the model, while its rows are being gathered."""
     _key: NDArray[np.uint64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -124,8 +130,8 @@ class IncidentWatch:
         done = 0
         while done < len(values):
             begin, alarm = done, self.alarm
-            until_due = self.series.until_due if alarm is None else min(self.series.until_due, alarm.until_due)
-            stop = min(len(values), done + until_due)
+            gathering = [one.until_due for one in (self.series, alarm, self.replacement) if one is not None]
+            stop = min(len(values), done + min(gathering))
             done, over = self.series.feed(
                 rows.first_row,
                 begin,
@@ -146,6 +152,57 @@ class IncidentWatch:
                 alarm.gather(values[begin:done], levels[begin:done], self.series)
                 if alarm.due:
                     yield from self._compare(alarm, now)
+            if self.replacement is not None:
+                self.replacement.gather(levels[begin:done])
+                if self.replacement.due:
+                    yield self._replaced("normal", self.replacement, now)
+                    self.replacement = None
+
+    def replace(self, row: int, seq: int, time: int | None, loss_name: str) -> Iterator[Incident]:
+        """Note that the model was replaced before a row: end what is under way, and open an incident.
+
+        Parameters
+        ----------
+        row
+            First row of the new model. It need not have come.
+        seq, time
+            Its event or, with `explain.unlabelled`, the first event with effects by the new model.
+        """
+        now = _Now(row, seq, _NO_TIME if time is None else time, loss_name)
+        moved = [Name("loss", 0)]
+        if self.replacement is not None:
+            yield self._replaced("normal", self.replacement, now)
+        if self.alarm is not None and self.alarm.judgement is not None:
+            yield self._record("normal", self.alarm, self.alarm.judgement, now)
+            moved += [name for name in self.alarm.judgement.changed if name.side != "loss"]
+        means, counts = self.series.arrays["mean"], self.series.arrays["number"]
+        self.incidents += 1
+        self.replacement = Replacement.begun(self.incidents, Onset(row, row, row, seq, time), means, counts)
+        self.alarm, self.past = None, Past()
+        self.series.renew(moved, answers=False)
+        yield self._replaced("open", self.replacement, now)
+
+    def _replaced(self, status: str, one: Replacement, now: _Now) -> Incident:
+        features, evidence, more, less = one.shifts(self.names)
+        return Incident(
+            schema_version=1,
+            epoch=self.epoch,
+            stream=self.stream,
+            incident=one.number,
+            status=status,
+            row=now.row,
+            seq=now.seq,
+            onset=one.onset,
+            verdict=VERDICT,
+            weight=1.0,
+            alternatives=[],
+            features=features,
+            loss_name=now.loss_name,
+            loss_before=one.loss_before,
+            loss_after=one.loss_after,
+            summary=of_replacement(one.onset, now.loss_name, one.loss_before, one.loss_after, more, less),
+            evidence=evidence,
+        )
 
     def _muted(self) -> Collection[Name]:
         """Return the series that raise no alarm because one is under way."""
@@ -245,6 +302,8 @@ class IncidentWatch:
         self.series.widen(len(self.names))
         if self.alarm is not None:
             self.alarm.widen(len(self.names))
+        if self.replacement is not None:
+            self.replacement.widen(len(self.names))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state for a successor: JSON values and arrays."""
@@ -261,6 +320,9 @@ class IncidentWatch:
         if self.alarm is not None:
             meta["alarm"], own = self.alarm.state()
             arrays |= {f"alarm.{name}": array for name, array in own.items()}
+        if self.replacement is not None:
+            meta["replacement"], own = self.replacement.state()
+            arrays |= {f"replacement.{name}": array for name, array in own.items()}
         return meta, arrays
 
     def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -285,8 +347,14 @@ class IncidentWatch:
                 raise ValueError(f"expected {name} of {array.dtype}{array.shape}, got {saved.dtype}{saved.shape}")
             self.series.arrays[name] = saved
         if "alarm" in meta:
-            own = {name.removeprefix("alarm."): array for name, array in arrays.items() if name.startswith("alarm.")}
-            self.alarm = Alarm.restored(meta["alarm"], own)
+            self.alarm = Alarm.restored(meta["alarm"], _of("alarm.", arrays))
+        if "replacement" in meta:
+            own = _of("replacement.", arrays)
+            self.replacement = Replacement.restored(meta["replacement"], own, len(self.names))
+
+
+def _of(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _as_before(first: Judgement, now: Judgement | None, loss: Level) -> bool:

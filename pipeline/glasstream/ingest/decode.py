@@ -50,6 +50,8 @@ class Decoded:
     """Whether the message was an array. A single event has index 0."""
     flush: bool = False
     reset: bool = False
+    model: str | None = None
+    """SHA-256 of the model that a mark names."""
 
 
 _KEYS = frozenset(Event.__struct_fields__)
@@ -109,6 +111,8 @@ def _each(value: bytes) -> Decoded:
             return Decoded(flush=True)
         if events.is_reset(value):
             return Decoded(reset=True)
+        if (named := events.named_model(value)) is not None:
+            return Decoded(model=named)
         found = _judge(value)
         if isinstance(found, tuple):
             return _whole(*found)

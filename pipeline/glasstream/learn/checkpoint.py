@@ -16,6 +16,7 @@ from typing import Final
 
 from glasstream.errors import AuthenticationError, GlasstreamError, ModelError, StateError
 from glasstream.learn import stream_state
+from glasstream.learn.pushed import PushedModels
 from glasstream.learn.stream_state import StreamState
 from glasstream.models.codec.authentication import Key, Named, open_sealed, seal
 from glasstream.settings import Settings
@@ -99,13 +100,17 @@ def newly_sealed(checkpoint: Checkpoint, *, key: Key | None) -> bool:
     return True
 
 
-def opened(checkpoint: Checkpoint, settings: Settings, *, key: Key | None) -> StreamState:
+def opened(
+    checkpoint: Checkpoint, settings: Settings, *, key: Key | None, models: PushedModels | None = None
+) -> StreamState:
     """Return the state in a checkpoint.
 
     Parameters
     ----------
     settings
         All settings, as the fingerprint of the checkpoint demands.
+    models
+        The models that marks name.
 
     Raises
     ------
@@ -121,7 +126,7 @@ def opened(checkpoint: Checkpoint, settings: Settings, *, key: Key | None) -> St
         return _unpickled(body, what)
     stream, rows, seqs = checkpoint.stream, checkpoint.rows, checkpoint.seqs
     try:
-        return stream_state.decode(body, stream=stream, rows=rows, seqs=seqs, settings=settings)
+        return stream_state.decode(body, stream=stream, rows=rows, seqs=seqs, settings=settings, models=models)
     except GlasstreamError as error:
         raise StateError(f"{what} is not used: {error}; begin a new epoch") from error
 

@@ -109,6 +109,7 @@ class Saved(msgspec.Struct, forbid_unknown_fields=True):
     errors: tuple[float, float]
     settled: tuple[int, int, int]
     told: list[Estimate]
+    since: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 @dataclass(slots=True)
@@ -127,6 +128,8 @@ class ExpectedPerformance:
     reach: int
     told: list[Estimate] = field(default_factory=list)
     """Estimates that no record holds yet."""
+    since: int = 0
+    """First `seq` that the current model has predicted; labels of earlier events say nothing about it."""
     _cells: dict[str, list[float]] = field(default_factory=dict)
     """Sums of the cells of each predicted class."""
     _weight: float = 1.0
@@ -192,6 +195,8 @@ class ExpectedPerformance:
         self, seq: int, label: str, probabilities: Mapping[str, float], target: str | float | None, loss_name: str
     ) -> None:
         """Hold the label of an event that came without one against what was expected, and calibrate on it."""
+        if seq < self.since:
+            return
         right = label == target
         loss = loss_one(loss_name, label, probabilities, 0.0, target)  # type: ignore[arg-type]  # it has a target
         expected = self._pending.pop(seq, None)
@@ -202,6 +207,10 @@ class ExpectedPerformance:
             window.loss.label(expected.loss, expected.variance, loss)
             self._leave(expected.window)
         self.learn(label, probabilities, right, loss, loss_name)
+
+    def begin(self, seq: int) -> "ExpectedPerformance":
+        """Return what follows with another model, which predicts from the event `seq` on."""
+        return ExpectedPerformance(self.size, self.reach, self.told, seq)
 
     def take(self) -> list[Estimate]:
         """Return the estimates that no record holds yet."""
@@ -221,6 +230,7 @@ class ExpectedPerformance:
             self._errors,
             self._settled,
             self.told,
+            self.since,
         )
 
     def restore(self, saved: Saved, seqs: int, classes: Sequence[str]) -> None:
@@ -240,6 +250,7 @@ class ExpectedPerformance:
         for _, expected in saved.pending:
             require(expected.window in held, "events of windows that wait", _OF)
             held[expected.window] += 1
+        require(saved.since <= seqs, "a model that has predicted events", _OF)
         seqs_waiting = [seq for seq, _ in saved.pending]
         require(seqs_waiting == sorted(set(seqs_waiting)), "events in their order", _OF)
         require(not seqs_waiting or 0 <= seqs_waiting[0] <= seqs_waiting[-1] < seqs, "events of the stream", _OF)
@@ -265,7 +276,7 @@ class ExpectedPerformance:
         self._weight, self._labels, self._window, self._windows = saved.weight, saved.labels, saved.window, windows
         self._inside = {(label, place): count for label, place, count in saved.inside}
         self._pending = dict(saved.pending)
-        self._errors, self._settled, self.told = saved.errors, saved.settled, saved.told
+        self._errors, self._settled, self.told, self.since = saved.errors, saved.settled, saved.told, saved.since
 
     def _cell(self, label: str, place: int, p: float, loss_name: str) -> tuple[_Moment, _Moment]:
         """Return mean and variance of the differences in a cell: of accuracy, and of loss."""

@@ -20,6 +20,7 @@ from glasstream.ingest.waiting import Joined, Waiting
 from glasstream.learn.entries import Entries
 from glasstream.learn.expected import ExpectedPerformance
 from glasstream.learn.make_model import Model, make_model
+from glasstream.learn.pushed import PushedModels
 from glasstream.learn.staleness import scale, staleness
 from glasstream.learning.live import Columns
 from glasstream.methods.method import Passing
@@ -92,6 +93,7 @@ _STATE: Final = (
         "waiting",
         "_entries",
         "_expected",
+        "pushed",
     ),
 )
 """Attributes of the state that a successor needs, if no block is open."""
@@ -125,9 +127,13 @@ class StreamLearner:
         All settings, with the stream's own epoch.
     outbox
         Receives the records.
+    models
+        The models that marks name.
     """
 
-    def __init__(self, stream: str, partition: int, settings: Settings, outbox: Outbox) -> None:
+    def __init__(
+        self, stream: str, partition: int, settings: Settings, outbox: Outbox, models: PushedModels | None = None
+    ) -> None:
         self.stream = stream
         self.partition = partition
         self.settings = settings
@@ -141,6 +147,9 @@ class StreamLearner:
         """Whether a reset mark has ended this epoch."""
         self.waiting: Waiting[Unlabelled] = Waiting(settings.labels.window)
         self.outbox = outbox
+        self.pushed: str | None = None
+        """SHA-256 of the model that the newest mark has brought; None while it is that of the settings."""
+        self._models = models or PushedModels()
         self._schedule = settings.snapshot
         self._features = FeatureTable(settings.limits)
         self._loss = ""
@@ -376,6 +385,43 @@ class StreamLearner:
             f"{self.rows:,} rows; {missed:,} labels never came"
         )
 
+    def replace(self, model: FixedModel) -> None:
+        """Predict and explain with another model from the next event on; see `glasstream.learn.pushed`."""
+        self.cut()
+        self._model, self.pushed = model, model.pushed
+        self._expected = self._expected.begin(self.seqs)
+        self._version += 1
+        model.extend(self._features)
+        self._known_categories = model.known
+        if self._next_due == NEVER:
+            self._snapshot(model)
+        generic = "" if model.generic is None else f", and explained through onnxruntime: {model.generic}"
+        self.outbox.notices.append(
+            f"stream {self.stream!r}: from event {self.seqs:,} and row {self.rows:,} on, the model is {self.pushed} "
+            f"(version {self._version}){generic}"
+        )
+
+    def refuses_another(self) -> str | None:
+        """Return why no mark can replace the model now; None if one can."""
+        if not isinstance(self._model, FixedModel):
+            return (
+                "expected a stream whose model is already trained, got one whose model learns; start the stages with "
+                "model.name=FILE.onnx"
+            )
+        if self._version >= max(self.entries, self.settings.explain.first_row):
+            return f"expected at most one model for each row that is explained, got {self._version + 1}"
+        return None
+
+    @property
+    def model(self) -> Model | None:
+        """The model; None before its task is known."""
+        return self._model
+
+    @property
+    def features(self) -> FeatureTable:
+        """The features of the stream."""
+        return self._features
+
     def cut(self) -> None:
         """Publish the predictions and close the open block. The time of this call changes no number."""
         self._publish()
@@ -527,7 +573,7 @@ class StreamLearner:
         """Close the block, and make a snapshot, if the newest row is the one for it."""
         if model is not None and self.rows == self._next_due:
             self.cut()
-            if not model.learns:  # one snapshot, of the version that has learned no row
+            if not model.learns:  # one snapshot, unless a mark brings another model
                 self._snapshot(model)
                 return
             if (
@@ -548,8 +594,8 @@ class StreamLearner:
 
     @property
     def _learned(self) -> int:
-        """Number of rows that the model has learned: its version."""
-        return self.rows if self.settings.model.learns else 0
+        """Version of the model: the number of rows that it has learned or, if it learns nothing, of those before it."""
+        return self.rows if self.settings.model.learns else self._version
 
     @property
     def entries(self) -> int:
@@ -594,7 +640,7 @@ class StreamLearner:
         """
         state = {name: getattr(self, name) for name in _STATE}
         if not self.settings.model.learns:
-            return state | {"_model": None}  # its file is at hand, and the fingerprint of the settings names it
+            return state | {"_model": None}  # its file is at hand, and the settings or `pushed` name it
         return {**state, NEWEST: self._compiled} if at_rest else state
 
     def resume(self, state: Mapping[str, Any]) -> None:
@@ -606,8 +652,8 @@ class StreamLearner:
         model = self._model
         for name in _STATE:
             setattr(self, name, state[name])
-        if not self.settings.model.learns:
-            self._model = model
+        if isinstance(model, FixedModel):
+            self._model = self._model or self._pushed_again(model)
         self._buffer.clear(self._seen_features)
         self._seen_classes = len(self._model.classes) if self._model is not None else 0
         self._most_rows = self._rows_of_a_block()
@@ -621,6 +667,15 @@ class StreamLearner:
             self.outbox.snapshots.append(
                 ModelVersion(self.stream, self.epoch, self._version, predictor, self.entries, self._until)
             )
+
+    def _pushed_again(self, model: FixedModel) -> FixedModel:
+        """Return the model of a restored state, which is the given one of the settings unless a mark has brought it."""
+        if self.pushed is None:
+            return model
+        texts = [
+            list(codes)[:count] for codes, count in zip(self._features.categories, self._known_categories, strict=False)
+        ]
+        return self._models.again(self.pushed, self.settings, model, texts)
 
     def _predictor(self, model: Model) -> Predictor:
         """Return the current model, compiled if possible."""
@@ -638,7 +693,9 @@ class StreamLearner:
         predictor = self._predictor(model)
         if not model.learns:
             self._through_river, self._next_due = not predictor.compiled, NEVER
-            self.outbox.snapshots.append(ModelVersion(self.stream, self.epoch, 0, predictor, self.entries, NEVER))
+            self.outbox.snapshots.append(
+                ModelVersion(self.stream, self.epoch, self._version, predictor, self.entries, NEVER)
+            )
             return
         if isinstance(predictor, GenericPredictor) and not self._through_river:
             self._check_function(predictor)

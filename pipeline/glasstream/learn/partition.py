@@ -17,16 +17,18 @@ from typing import Any, Final
 
 import msgspec
 
-from glasstream.errors import ModelRaised
+from glasstream.errors import ModelError, ModelRaised
 from glasstream.ingest.admission import Accepted, Admission
 from glasstream.ingest.decode import Decoded, Rejected, decode
 from glasstream.ingest.identity import event_id, stream_name
 from glasstream.ingest.message import Message, Oversized, Position, Rejections
 from glasstream.ingest.waiting import Joined
 from glasstream.learn.learner import Outbox, StreamLearner
+from glasstream.learn.pushed import MOST_REFUSED, Decisions, PushedModels
 from glasstream.learn.stream_state import StreamState
+from glasstream.models.fixed.model import FixedModel
 from glasstream.settings import Settings
-from glasstream_topics.events import Event
+from glasstream_topics.events import Event, named_model
 from glasstream_topics.events_dead import Reason
 from glasstream_topics.labels import Label
 
@@ -83,6 +85,10 @@ class PartitionLearner:
     silent_until
         A predecessor has sent the records for everything before this position, so they are not sent again. Snapshots
         are made again, with the same bytes. The predecessor's requests are kept apart from new ones, in `Outbox.sent`.
+    models
+        The models that marks name.
+    decisions
+        What a predecessor has decided about such marks.
     """
 
     def __init__(
@@ -92,9 +98,18 @@ class PartitionLearner:
         *,
         first_offset: int = 0,
         silent_until: Position | None = None,
+        models: PushedModels | None = None,
+        decisions: Decisions | None = None,
     ) -> None:
         self.partition = partition
         self.settings = settings
+        decided = decisions or Decisions()
+        self.refused: dict[str, list[int]] = {name: list(offsets) for name, offsets in decided.refused.items()}
+        """Offsets of refused marks that name a model, by stream; see `Decisions`."""
+        self._decided_until = decided.until
+        self._models = models or PushedModels()
+        self._judged: tuple[int, FixedModel | ModelError | str] | None = None
+        """Offset of the next mark, and what `consume` will decide about it."""
         self.streams: dict[str, _Stream] = {}
         self.outbox = Outbox()
         self.dead: list[Rejections] = []
@@ -139,6 +154,8 @@ class PartitionLearner:
             elif decoded.reset:
                 if name in self.streams:
                     yield from self._reset(name)
+            elif decoded.model is not None:
+                yield from self._replace(name, decoded.model, rejections)
             elif decoded.events:
                 yield from self._learn(self._stream(name), decoded, rejections)
         if rejections:
@@ -148,6 +165,63 @@ class PartitionLearner:
         self._offset, self._used = message.offset + 1, 0
         if self.silent:
             self._withhold()
+
+    def judge(self, message: Message) -> None:
+        """Decide about a mark that names a model, before `consume` gets it: this may take seconds, and read a topic.
+
+        Raises
+        ------
+        UnavailableError
+            The file of the model cannot be read now.
+        """
+        name = stream_name(message, self.settings, self.streams)
+        named = None if message.value is None else named_model(message.value)
+        known = isinstance(name, str) and name in self.streams and not self._has_learned(name, message.offset)
+        if isinstance(name, str) and known and named is not None:
+            self._judged = message.offset, self._verdict(name, named, message.offset)
+
+    def _verdict(self, name: str, named: str, offset: int) -> FixedModel | ModelError | str:
+        """Return the model that a mark names, or why it is refused; an error if the log alone does not tell that."""
+        learner, refused = self.streams[name].learner, self.refused.get(name, [])
+        before, settings = learner.model, learner.settings
+        reason = learner.refuses_another()
+        if reason is not None or not isinstance(before, FixedModel):
+            return reason or ""
+        if len(refused) >= MOST_REFUSED and offset > refused[-1]:
+            return f"{len(refused):,} models were refused before, so no further one is looked at; reset the stream"
+        if offset in refused:
+            return "it was refused before"
+        if offset < self._decided_until:
+            texts = [list(codes) for codes in learner.features.categories[: len(before.features)]]
+            return self._models.again(named, settings, before, texts)
+        try:
+            return self._models.fitting(named, settings, before, learner.features, name)
+        except ModelError as error:
+            return error
+
+    def _replace(self, name: str, named: str, rejections: Rejections) -> Iterator[StreamLearner]:
+        """Replace the model of a stream by the one that a mark names, or reject the mark."""
+        stream = self.streams.get(name)
+        if stream is None:
+            reason = f"expected a stream with events, got {name!r}, which has none yet; its first model is model.name"
+            rejections.add(None, Reason.MODEL_REFUSED, reason)
+            return
+        stream.after = self._offset + 1
+        if stream.resumed == Position(self._offset, 1):
+            return
+        judged, self._judged = self._judged, None
+        known = judged is not None and judged[0] == self._offset
+        verdict = judged[1] if judged is not None and known else self._verdict(name, named, self._offset)
+        if isinstance(verdict, ModelError):
+            self.refused.setdefault(name, []).append(self._offset)
+        if not isinstance(verdict, FixedModel):
+            rejections.add(None, Reason.MODEL_REFUSED, f"{verdict}. The stream keeps its model")
+            return
+        stream.learner.replace(verdict)
+        self._used, self._decoded = 1, len(rejections.found)  # who resumes here has the model already
+        if self.silent:
+            self._withhold()
+        yield stream.learner
 
     def _learn(self, stream: _Stream, decoded: Decoded, rejections: Rejections) -> Iterator[StreamLearner]:
         """Process the events and labels of a message, stopping after each block of events and each label."""
@@ -223,11 +297,12 @@ class PartitionLearner:
         ended.end()
         self.missed[name] += ended.waiting.missed
         yield ended
+        self.refused.pop(name, None)
         self.begin(name, ended.epoch + 1, self._offset + 1)
 
     def begin(self, name: str, epoch: int, first_offset: int) -> None:
         """Start a stream in an epoch of its own. Messages before the offset are not learned again."""
-        learner = StreamLearner(name, self.partition, msgspec.structs.replace(self.settings, epoch=epoch), self.outbox)
+        learner = self._learner(name, epoch)
         at = Position(first_offset, 0)
         self.streams[name] = _Stream(self._admission(), learner, first_offset, at, after=first_offset)
 
@@ -252,11 +327,10 @@ class PartitionLearner:
         epoch
             Epoch of the stream; None for the epoch of the partition.
         """
-        settings = self.settings if epoch is None else msgspec.structs.replace(self.settings, epoch=epoch)
-        learner = StreamLearner(name, self.partition, settings, self.outbox)
+        learner = self._learner(name, self.settings.epoch if epoch is None else epoch)
         learner.resume(state.learner)
         admission = Admission(
-            state.task, learner.seqs, state.target_kind, settings.limits, dict.fromkeys(state.classes)
+            state.task, learner.seqs, state.target_kind, self.settings.limits, dict.fromkeys(state.classes)
         )
         self.streams[name] = _Stream(admission, learner, state.first_offset, at, state.rejected, after=at.offset)
 
@@ -289,6 +363,11 @@ class PartitionLearner:
         self.outbox.sent += self.outbox.requests
         self.outbox.requests.clear()
 
+    def _learner(self, name: str, epoch: int) -> StreamLearner:
+        """Return the learner of a new stream."""
+        settings = msgspec.structs.replace(self.settings, epoch=epoch)
+        return StreamLearner(name, self.partition, settings, self.outbox, self._models)
+
     def _admission(self) -> Admission:
         """Return the admission of a new stream."""
         return Admission(self.settings.model.chosen_task, limits=self.settings.limits)
@@ -301,6 +380,6 @@ class PartitionLearner:
     def _stream(self, name: str) -> _Stream:
         stream = self.streams.get(name)
         if stream is None:
-            learner = StreamLearner(name, self.partition, self.settings, self.outbox)
+            learner = self._learner(name, self.settings.epoch)
             stream = self.streams[name] = _Stream(self._admission(), learner, self._offset)
         return stream

@@ -27,6 +27,7 @@ from glasstream.learn.entries import Entries
 from glasstream.learn.expected import ExpectedPerformance, Saved
 from glasstream.learn.learner import NEVER, NEWEST, Unlabelled, tells_model
 from glasstream.learn.make_model import fixed_model
+from glasstream.learn.pushed import PushedModels
 from glasstream.learning import families
 from glasstream.models.codec import serialization
 from glasstream.models.contract.arrays import Array, require
@@ -137,6 +138,8 @@ class _Data(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     entries: tuple[_Count, _Count | None, _Count, _Count | None] | None = None
     """With `explain.unlabelled`, the number of rows, and the numbers of `Entries`."""
     expected: Saved
+    pushed: str | None = None
+    """SHA-256 of the model that a mark has brought."""
 
 
 def reason_for_key(settings: Settings) -> str | None:
@@ -218,11 +221,14 @@ def encode(state: StreamState) -> bytes | None:
         newest=newest,
         expected=of["_expected"].saved(),
         entries=None if entries is None else (of["rows"], entries.next, entries.events, entries.effects),
+        pushed=of["pushed"],
     )
     return frames.encode(KIND, VERSION, msgspec.to_builtins(content), arrays)
 
 
-def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings) -> StreamState:
+def decode(
+    data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings, models: PushedModels | None = None
+) -> StreamState:
     """Return a state from plain data.
 
     Parameters
@@ -231,10 +237,12 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
         The stream, and the numbers of its rows (or entries) and events, which the checkpoint around the data holds.
     settings
         All settings. They must be those of the state, as its fingerprint says.
+    models
+        The models that marks name.
 
     Raises
     ------
-    FrameError, StateError, NotCompilable
+    FrameError, StateError, NotCompilable, ModelError
         The bytes are damaged, forged, or not a state of this stream under these settings.
     """
     frame = frames.decode(data, KIND, VERSION)
@@ -250,9 +258,9 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
         else:
             parts[group + slash][rest] = array
     _check_admission(found, settings)
-    fixed = None if settings.model.learns else fixed_model(settings)
+    fixed = _fixed(found, settings, models or PushedModels())
     features = _features(found, settings, fixed)
-    rows, entries = _entries(found, rows, seqs, settings)
+    number, (rows, entries) = rows, _entries(found, rows, seqs, settings)
     background = Background(settings, stream)
     background.restore(parts[_BACKGROUND], rows, features)
     model = None
@@ -262,6 +270,7 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
         require(rows < found.next_due, "a later row for the next snapshot", _OF)
     else:
         require(rows <= seqs and found.model is None and body is None, "no model that learns", _OF)
+        require(found.version <= max(number, settings.explain.first_row), "a model for each explained row at most", _OF)
         _check_fixed(found, rows > 0 or (entries is not None and entries.effects is not None), fixed)
     learner: dict[str, Any] = {
         "rows": rows,
@@ -280,7 +289,8 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
         "_next_due": found.next_due,
         "_seen_features": len(features),
         "_said": set(found.said),
-        "_model": model,
+        "_model": fixed if found.pushed is not None else model,
+        "pushed": found.pushed,
         "waiting": _waiting(found, seqs, features, settings),
         "_entries": entries,
         "_expected": _expected(found, seqs, fixed if fixed is not None else model, settings),
@@ -291,6 +301,22 @@ def decode(data: bytes, *, stream: str, rows: int, seqs: int, settings: Settings
     rejected = tuple(Rejected(*one) for one in found.rejected)
     kind = None if found.target is None else _TARGETS[found.target]
     return StreamState(found.task, kind, found.first_offset, rejected, learner, tuple(found.classes))
+
+
+def _fixed(found: _Data, settings: Settings, models: PushedModels) -> FixedModel | None:
+    """Return the model of a stream that is already trained: that of the settings, or the one of its newest mark."""
+    require(found.pushed is None or not settings.model.learns, "no model in place of one that learns", _OF)
+    if settings.model.learns:
+        return None
+    model = fixed_model(settings)
+    if found.pushed is None:
+        return model
+    counts = found.known_categories
+    require(len(counts) == len(model.features) <= len(found.categories), "the texts of each feature", _OF)
+    require(all(map(lambda count, codes: count <= len(codes), counts, found.categories)), "the texts of a model", _OF)
+    texts = [codes[:count] for codes, count in zip(found.categories, counts, strict=False)]
+    require(all(len(set(codes)) == len(codes) for codes in texts), "distinct categories", _OF)
+    return models.again(found.pushed, settings, model, texts)
 
 
 def _entries(found: _Data, number: int, seqs: int, settings: Settings) -> tuple[int, Entries | None]:
@@ -359,8 +385,9 @@ def _features(found: _Data, settings: Settings, fixed: FixedModel | None) -> Fea
 
 
 def _check_fixed(found: _Data, made: bool, fixed: FixedModel) -> None:
-    """Check what the one snapshot of a stream with a trained model settles, which is of version 0, if it was made."""
-    require(found.version == 0 and found.staleness is None, "version 0 of a model that learns nothing", _OF)
+    """Check what the snapshot of a trained model settles, which is of version 0 unless marks have replaced it."""
+    require((found.version == 0) == (found.pushed is None), "version 0 of the model of the settings", _OF)
+    require(found.staleness is None, "no staleness of a model that learns nothing", _OF)
     require(found.known_categories == fixed.known, "the number of texts that the model knows", _OF)
     due, through_river = (NEVER, not fixed.predictor.compiled) if made else (1, False)
     require((found.next_due, found.through_river) == (due, through_river), "one snapshot", _OF)

@@ -89,6 +89,8 @@ class Stream(Struct, frozen=True, kw_only=True):
         `explain.unlabelled`, the last three count events without a label and late labels too.
     stalled
         Reason why the aggregator stands still with the stream, as the learner last reported; empty while it moves.
+    model
+        SHA-256 of the model that a mark has brought; empty while it is that of the settings.
     watched, anchor
         Number of events and late labels that the novelty detector has used, and how many of them its newest anchor
         includes; None if it has not begun with the stream.
@@ -107,6 +109,7 @@ class Stream(Struct, frozen=True, kw_only=True):
     published: int | None
     behind: int
     stalled: str
+    model: str
     watched: int | None
     anchor: int | None
 
@@ -202,6 +205,7 @@ class _Partition:
                 published=None if mine is None or mine.published_row < 0 else mine.published_row,
                 behind=max(0, learned.next_entry - aggregated),
                 stalled=learned.stalled,
+                model=learned.model,
                 watched=None if detector is None else detector.seqs,
                 anchor=None if detector is None or detector.anchor < 0 else detector.anchor,
             )

@@ -38,6 +38,11 @@ ADVICE: Final[Mapping[str, str]] = {
         "replaced the model, its state or its settings at that time, and whether the events that it has learned since "
         "were right. If the model got worse by itself, use a forest, which is steadier than a single adaptive tree."
     ),
+    "model_pushed": (
+        "Somebody replaced the model with `glasstream model push`. Compare loss, importance and effect curves before "
+        "and after. If the new model is worse, go back with `glasstream model push --digest`; `glasstream model list` "
+        "lists the digests."
+    ),
     "reasoning_moved": (
         "The model relies on other features than before and is as good as before. Check whether the new reasons make "
         "sense and may be used; look for features that repeat each other."

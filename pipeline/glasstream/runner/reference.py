@@ -1,6 +1,6 @@
 """The whole pipeline as a plain loop in one process, without Kafka. The distributed run must equal it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from glasstream.aggregator.partition import PartitionAggregator
@@ -9,6 +9,7 @@ from glasstream.explain.sizes import pieces
 from glasstream.ingest.message import Message
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.partition import PartitionLearner
+from glasstream.learn.pushed import PushedModels, file_of
 from glasstream.models.codec import snapshot as codec
 from glasstream.models.contract.predictor import Predictor
 from glasstream.novelty.fit import fit
@@ -31,10 +32,13 @@ class Reference:
     ----------
     settings
         Settings of the distributed run.
+    models
+        Records of the topic `models` by key: the files that marks on the log name.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, models: Mapping[bytes, bytes] | None = None) -> None:
         self.settings = settings
+        self._pushed = PushedModels(lambda name: file_of(name, models or {}), _KEY)
         self._learners: dict[int, PartitionLearner] = {}
         self._aggregators: dict[int, PartitionAggregator] = {}
         self._detectors: dict[int, PartitionDetector] = {}
@@ -61,7 +65,9 @@ class Reference:
         """Yield the records that result from one message."""
         learner = self._learners.get(message.partition)
         if learner is None:
-            learner = self._learners[message.partition] = PartitionLearner(message.partition, self.settings)
+            learner = self._learners[message.partition] = PartitionLearner(
+                message.partition, self.settings, models=self._pushed
+            )
             self._aggregators[message.partition] = PartitionAggregator(message.partition, self.settings)
         aggregator = self._aggregators[message.partition]
         for _ in learner.consume(message):

@@ -91,8 +91,9 @@ class Backlog:
         self._live_bytes = 0
         self._inherited: dict[str, dict[int, int]] = {}
         self._since: dict[str, dict[int, int]] = {}
-        """With `explain.unlabelled`, the first entry of each version that the learner has made, per stream with
-        snapshots of the predecessor."""
+        """The first entry of each version that the learner has made, per stream with snapshots of the predecessor.
+        Needed if a version is not the number of its first entry."""
+        self._version_is_entry = settings.model.learns and not settings.explain.unlabelled
         self._requests: dict[str, _Stream] = {}
         self._request_bytes = 0
         self.finished = 0
@@ -146,7 +147,7 @@ class Backlog:
         for earlier, live in self._live.get(stream, {}).items():
             if live.until == NEVER and earlier < version:
                 live.until = snapshot.since
-        if self._settings.explain.unlabelled and self._inherited.get(stream):
+        if not self._version_is_entry and self._inherited.get(stream):
             self._since.setdefault(stream, {})[version] = snapshot.since
         if snapshot.until <= self._aggregated(stream):
             if inherited is not None:
@@ -337,7 +338,7 @@ class Backlog:
 
     def _begins(self, stream: str, version: int) -> int:
         """Return the first entry that is explained with a version or a later one; `NEVER` if this is not known yet."""
-        if not self._settings.explain.unlabelled:
+        if self._version_is_entry:
             return version
         return min((since for made, since in self._since.get(stream, {}).items() if made >= version), default=NEVER)
 

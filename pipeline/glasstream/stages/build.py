@@ -27,7 +27,7 @@ from glasstream.transport.stateful import PartitionState, StatefulStage, StateLa
 from glasstream.transport.stateless import StatelessStage
 from glasstream.transport.watch import Follower
 from glasstream.transport.worker import run_worker
-from glasstream_topics import incidents, progress_aggregator, progress_intake
+from glasstream_topics import incidents, models, progress_aggregator, progress_intake
 
 State = TypeVar("State")
 
@@ -67,6 +67,7 @@ def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None
 
 
 def _learner(settings: Settings, key: Key | None) -> Stage:
+    from glasstream.learn.pushed import file_of
     from glasstream.learn.stream_state import reason_for_key
     from glasstream.learn.warm_up import warm_up
     from glasstream.stages import learner
@@ -87,6 +88,11 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
         limit = presence.take_over_timeout
         return read_to_end(link, topic(settings, name), partition, limit, wanted, stage.has_read)
 
+    def file(name: str) -> bytes:
+        full, limit = topic(settings, models.TOPIC.name), presence.take_over_timeout
+        records = read_to_end(link, full, 0, limit, lambda key: models.digest_of(key) == name, stage.has_read)
+        return file_of(name, records)
+
     warm_up(settings)
     identify = TopicIdentity(link, topic(settings, "events"))
     stage = StatefulStage(
@@ -94,7 +100,9 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
         presence,
         input_topic=topic(settings, "events"),
         state_topic=topic(settings, "progress.learner"),
-        make_state=lambda partition: LearnerTask(partition, settings, key, progress, read, identify=identify),
+        make_state=lambda partition: LearnerTask(
+            partition, settings, key, progress, read, identify=identify, file=file
+        ),
         topics=needed_topics("learner", settings),
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,

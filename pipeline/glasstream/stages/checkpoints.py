@@ -12,6 +12,7 @@ from glasstream.ingest.message import Position
 from glasstream.learn.checkpoint import newly_sealed, opened, saved
 from glasstream.learn.learner import StreamLearner
 from glasstream.learn.partition import PartitionLearner
+from glasstream.learn.pushed import PushedModels
 from glasstream.learn.stream_state import StreamState
 from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
@@ -49,9 +50,19 @@ class Checkpoints:
         HMAC key; None if there is none, which is enough for models that learn in compiled code.
     progress
         Progress of the aggregator.
+    models
+        The models that marks name.
     """
 
-    def __init__(self, partition: int, settings: Settings, key: Key | None, progress: AggregatorProgress) -> None:
+    def __init__(
+        self,
+        partition: int,
+        settings: Settings,
+        key: Key | None,
+        progress: AggregatorProgress,
+        models: PushedModels | None = None,
+    ) -> None:
+        self._models = models
         self._partition = partition
         self._settings = settings
         self._key = key
@@ -213,7 +224,7 @@ class Checkpoints:
             checkpoint = self._decoded(identity, data)
             passed = aggregated.get(checkpoint.stream, self._settings.explain.first_row) >= checkpoint.rows
             if passed and Position(checkpoint.offset, checkpoint.used) <= sent:
-                state = opened(checkpoint, self._settings, key=self._key)
+                state = opened(checkpoint, self._settings, key=self._key, models=self._models)
                 found[checkpoint.stream] = replace(checkpoint, state=b""), state
                 if newly_sealed(checkpoint, key=self._key):  # otherwise it would be taken again without a change
                     self._as_of[checkpoint.stream] = checkpoint.offset

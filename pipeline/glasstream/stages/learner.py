@@ -19,13 +19,14 @@ from time import monotonic
 
 import msgspec
 
-from glasstream.errors import LostInputError
+from glasstream.errors import LostInputError, UnavailableError
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.ingest.message import Message, Position, Rejections
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.learner import Outbox, StreamLearner
 from glasstream.learn.partition import BLOCK_EVENTS, PartitionLearner
+from glasstream.learn.pushed import Decisions, File, PushedModels, no_files
 from glasstream.learn.stream_state import StreamState
 from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
@@ -53,12 +54,15 @@ from glasstream_topics import (
     requests,
 )
 from glasstream_topics.checkpoints import Checkpoint
+from glasstream_topics.events import named_model
 from glasstream_topics.events_dead import Reason
 
 log = logging.getLogger(__name__)
 
 _YIELD_SECONDS = 0.02
 """Seconds after which the event loop gets its turn. One event of a slow model may take longer."""
+_TRY_AGAIN_SECONDS = 1.0
+"""Seconds between two attempts to read the file of a model."""
 _NAMED = 3
 """Streams that a line about standstills names; it counts the others."""
 _FEWEST, _SHARE = 16, 0.01
@@ -98,6 +102,8 @@ class LearnerTask:
         Clock in seconds that measures standstills of the aggregator.
     identify
         Function that returns the id of the topic `events`.
+    file
+        Where the files of the models are that marks name.
     """
 
     def __init__(
@@ -109,8 +115,10 @@ class LearnerTask:
         read: Read,
         clock: Callable[[], float] = monotonic,
         identify: Identify = no_identity,
+        file: File = no_files,
     ) -> None:
         self.partition = partition
+        self._models = PushedModels(file, key)
         self._identify = identify
         self._topic_id: str | None = None
         self._key = key
@@ -143,10 +151,10 @@ class LearnerTask:
     def _use(self, settings: Settings) -> None:
         """Start with empty state and these settings."""
         self.settings = settings
-        self.core = PartitionLearner(self.partition, settings)
+        self.core = PartitionLearner(self.partition, settings, models=self._models)
         self._look_every = max(_FEWEST, min(BLOCK_EVENTS, int(_SHARE * settings.limits.rows_ahead)))
         self._backlog = Backlog(settings, self._key, self._progress)
-        self._checkpoints = Checkpoints(self.partition, settings, self._key, self._progress)
+        self._checkpoints = Checkpoints(self.partition, settings, self._key, self._progress, self._models)
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int:
         """Resume from checkpoints, or from the first offset. Publish nothing up to the committed position.
@@ -163,7 +171,7 @@ class LearnerTask:
         self._topic_id = self._identify()
         if found is None:
             self._first_offset = low
-            self.core = PartitionLearner(self.partition, self.settings, first_offset=low)
+            self.core = PartitionLearner(self.partition, self.settings, first_offset=low, models=self._models)
             return low
         epoch, begin = begin_of_epoch(
             where, found, (one.epoch for one in restored.streams.values()), self.settings, self._fingerprint,
@@ -175,7 +183,7 @@ class LearnerTask:
             if self.settings.checkpoint.seconds:
                 self._checkpoints.supersede(self._read(checkpoints.TOPIC.name, self.partition))
             self._first_offset = begin
-            self.core = PartitionLearner(self.partition, self.settings, first_offset=begin)
+            self.core = PartitionLearner(self.partition, self.settings, first_offset=begin, models=self._models)
             return begin
         self._topic_id = self._topic_id or found.topic_id
         streams = {name: stream for name, stream in restored.streams.items() if stream.epoch >= epoch}
@@ -198,7 +206,16 @@ class LearnerTask:
                 f"{where}: expected to learn {topic(self.settings, 'events')}[{self.partition}] again from offset "
                 f"{begin}, but the broker keeps it from {low} on; {LOST_EVENTS}"
             )
-        self.core = PartitionLearner(self.partition, self.settings, first_offset=begin, silent_until=sent)
+        refused = {name: stream.refused for name, stream in streams.items() if stream.refused}
+        decisions = Decisions(sent.offset + (sent.used > 0), refused)
+        self.core = PartitionLearner(
+            self.partition,
+            self.settings,
+            first_offset=begin,
+            silent_until=sent,
+            models=self._models,
+            decisions=decisions,
+        )
         for name, stream in streams.items():
             if stream.epoch > epoch and name not in states:
                 self.core.begin(name, stream.epoch, stream.first_offset)
@@ -234,6 +251,8 @@ class LearnerTask:
         source = Message(
             message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
         )
+        if message.value is not None and named_model(message.value) is not None:
+            await self._judge(source)
         since_look = used = 0
         self.core.block_events = self._look_every
         ended: StreamLearner | None = None
@@ -267,6 +286,15 @@ class LearnerTask:
         if ended is not None:
             await self._commit()
             self._checkpoints.end(ended.stream, ended.epoch)
+
+    async def _judge(self, mark: Message) -> None:
+        """Let a thread read and check the model that a mark names, for as long as brokers do not give its file."""
+        while True:
+            try:
+                return await asyncio.to_thread(self.core.judge, mark)
+            except UnavailableError as error:
+                log.warning("%s[%d]@%d names a model: %s; trying again", mark.topic, mark.partition, mark.offset, error)
+                await asyncio.sleep(_TRY_AGAIN_SECONDS)
 
     async def _end(self, learner: StreamLearner) -> None:
         """Wait until the aggregator has all rows that a reset mark ends, before any row of the next epoch.
@@ -466,6 +494,8 @@ class LearnerTask:
                     after=stream.after,
                     stalled=self._stalls_sent.get(name, ""),
                     entries=stream.learner.entries if self.settings.explain.unlabelled else None,
+                    model=stream.learner.pushed or "",
+                    refused=self.core.refused.get(name, []),
                 )
             )
             if self._progress_sent.get(key) != value:

@@ -42,6 +42,9 @@ test("a model of version 0 does not learn, and has no lag", () => {
   assert.equal(strip.model.value, "does not learn");
   assert.equal(strip["model lag"], undefined);
   assert.equal(said(state({ importance: importance({ model_version: 64 }) })).model, undefined);
+  const pushed = said(state({ importance: importance({ row: 900, model_version: 2, lag: 0 }) }));
+  assert.equal(pushed.model.value, "does not learn");
+  assert.match(pushed.model.title, /2 models were before it/);
 });
 
 test("coverage below 99.9 % is marked as bad", () => {

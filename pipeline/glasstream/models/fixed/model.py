@@ -35,6 +35,26 @@ class Loaded(NamedTuple):
     generic: str | None
 
 
+def loaded(file: OnnxFile, texts: Sequence[Sequence[str]] | None = None) -> Loaded:
+    """Return the model of a file for a stream.
+
+    Parameters
+    ----------
+    texts
+        Texts of each feature that the stream has had; None before its first event.
+
+    Raises
+    ------
+    ModelError
+        The file cannot be used.
+    """
+    known = known_texts(file, texts)
+    try:
+        return Loaded(file, translate(file, known), known, None)
+    except NotCompilable as reason:
+        return Loaded(file, OnnxPredictor.of(file, known), known, str(reason))
+
+
 @lru_cache(maxsize=4)
 def load(path: str, sha256: str | None, names: str | None, classes: str | None) -> Loaded:
     """Return the model of a file; parameters are settings of the section `model`.
@@ -44,16 +64,7 @@ def load(path: str, sha256: str | None, names: str | None, classes: str | None) 
     ModelError
         The file cannot be used.
     """
-    file = parse(content(path, sha256), names, classes)
-    texts = known_texts(file)
-    generic: str | None = None
-    predictor: Predictor
-    try:
-        predictor = translate(file)
-    except NotCompilable as reason:
-        generic = str(reason)
-        predictor = OnnxPredictor.of(file, texts)
-    return Loaded(file, predictor, texts, generic)
+    return loaded(parse(content(path, sha256), names, classes))
 
 
 class FixedModel:
@@ -69,6 +80,8 @@ class FixedModel:
         Limits on features and classes of a stream.
     absent
         The setting `model.absent`.
+    pushed
+        SHA-256 of its file, if a mark has brought it; None for the model of the settings.
 
     Raises
     ------
@@ -80,7 +93,10 @@ class FixedModel:
     replaced = False
     least_block = 1
 
-    def __init__(self, loaded: Loaded, limits: IngestLimits, absent: str | None = None) -> None:
+    def __init__(
+        self, loaded: Loaded, limits: IngestLimits, absent: str | None = None, pushed: str | None = None
+    ) -> None:
+        self.pushed = pushed
         self._file, self.predictor, self._texts, self.generic = loaded
         expect_within(self._file, self._texts, limits)
         self.task = self._file.task
@@ -97,6 +113,11 @@ class FixedModel:
         return self._file.features
 
     @property
+    def kinds(self) -> Sequence[Kind]:
+        """Kinds of these features."""
+        return self._file.kinds
+
+    @property
     def known(self) -> list[int]:
         """Number of texts of each feature that the encoders of the model know."""
         return [len(texts) for texts in self._texts]
@@ -106,6 +127,12 @@ class FixedModel:
         table = FeatureTable.restored(limits, list(self.features), self._file.kinds, self._texts)
         table.declared = len(table)
         return table
+
+    def extend(self, table: FeatureTable) -> None:
+        """Add the texts that the model's encoders know to the features of a stream that it begins to predict."""
+        for codes, texts in zip(table.categories, self._texts, strict=False):
+            for text in texts[len(codes) :]:
+                codes[text] = len(codes)
 
     def refuses(self, x: Mapping[str, Value]) -> str | None:
         """Return why the model cannot take an event, naming the feature; None if it can."""

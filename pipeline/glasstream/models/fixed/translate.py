@@ -151,14 +151,25 @@ class _Translation:
         return [float(value) for value in np.broadcast_to(values.ravel(), (width,))]
 
 
-def known_texts(file: OnnxFile) -> list[list[str]]:
-    """Return for each feature the texts that the model's encoders know, in a fixed order."""
+def known_texts(file: OnnxFile, before: Sequence[Sequence[str]] | None = None) -> list[list[str]]:
+    """Return for each feature its texts by code: those of a stream so far, then others that the model's encoders know.
+
+    Parameters
+    ----------
+    before
+        Texts of the stream for each feature of the model; None before its first event.
+    """
     onnx = library("onnx")
-    return [list(codes) for codes in _read(onnx, file)[0].categories]
+    return [list(codes) for codes in _read(onnx, file, before)[0].categories]
 
 
-def translate(file: OnnxFile) -> Compiled:
+def translate(file: OnnxFile, texts: Sequence[Sequence[str]] | None = None) -> Compiled:
     """Return the kernels of a model, over the model's features in their order.
+
+    Parameters
+    ----------
+    texts
+        Texts of each feature by code, from `known_texts`; None for those that its encoders know.
 
     Raises
     ------
@@ -166,7 +177,7 @@ def translate(file: OnnxFile) -> Compiled:
         The model contains something that has no translation; the message says what.
     """
     onnx = library("onnx")
-    translation, problem = _read(onnx, file)
+    translation, problem = _read(onnx, file, texts)
     if problem is not None:
         raise problem
     if file.table is None:
@@ -187,9 +198,12 @@ def translate(file: OnnxFile) -> Compiled:
     return Transformed(features, sealed_tuple(Steps, (*steps, *known, columns)), inner)
 
 
-def _read(onnx: Any, file: OnnxFile) -> tuple[_Translation, NotCompilable | None]:
+def _read(
+    onnx: Any, file: OnnxFile, texts: Sequence[Sequence[str]] | None = None
+) -> tuple[_Translation, NotCompilable | None]:
     """Translate as many operators as possible; return also the first reason why one could not be translated."""
-    translation = _Translation(len(file.features), [{} for _ in file.features])
+    codes = [{text: code for code, text in enumerate(known)} for known in texts or [()] * len(file.features)]
+    translation = _Translation(len(file.features), codes)
     graph = file.model.graph
     for one in graph.initializer:
         translation.constants[one.name] = onnx.numpy_helper.to_array(one)

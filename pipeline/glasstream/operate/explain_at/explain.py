@@ -9,11 +9,13 @@ import numpy as np
 from glasstream.errors import InputError, LostInputError, StateError
 from glasstream.explain.explainer import explain
 from glasstream.ingest.message import Message
+from glasstream.learn.pushed import Decisions, PushedModels
 from glasstream.models.codec.authentication import Key
 from glasstream.models.contract.predictor import Predictor
 from glasstream.operate.explain_at.from_log import Counted, Placed, StartingPoint, find_starting_point, place, relearn
 from glasstream.operate.explain_at.from_topics import Published, Sent, published, sent
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch, load_stream_epoch
+from glasstream.operate.models import file_reader
 from glasstream.operate.topic_reader import read_records
 from glasstream.settings import Settings
 from glasstream.stages.names import topic
@@ -70,6 +72,11 @@ class Explained:
     def row(self) -> int:
         """Return the event's row."""
         return self.block.first_row + self.at
+
+    @property
+    def lag(self) -> int:
+        """Return the number of rows that the model had learned less than it could have."""
+        return self.row - self.block.version if self.stream_epoch.settings.model.learns else 0
 
     @property
     def at_answer(self) -> int:
@@ -223,7 +230,9 @@ def _learned(
             f"learner's versions, but these differ: {'; '.join(of.differing)}; run this with the same packages and "
             "model"
         )
-    return relearn(of.settings, of.stream, of.partition, begin, _messages(of, begin), seqs)
+    models = PushedModels(file_reader(of.settings))
+    decisions = Decisions(of.progress.after, {of.stream: of.progress.refused})
+    return relearn(of.settings, of.stream, of.partition, begin, _messages(of, begin), seqs, models, decisions)
 
 
 def _place(seqs: Array, seq: int) -> int:

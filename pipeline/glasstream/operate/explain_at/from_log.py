@@ -22,11 +22,13 @@ from glasstream.ingest.waiting import Joined, Waiting
 from glasstream.learn.checkpoint import opened
 from glasstream.learn.learner import Outbox
 from glasstream.learn.partition import PartitionLearner
+from glasstream.learn.pushed import Decisions, PushedModels
 from glasstream.learn.stream_state import StreamState
 from glasstream.models.codec import snapshot as codec
 from glasstream.models.codec.authentication import Key
 from glasstream.models.contract.predictor import Predictor
 from glasstream.operate.explain_at.stream_epoch import StreamEpoch
+from glasstream.operate.models import file_reader
 from glasstream.operate.topic_reader import latest, offsets
 from glasstream.settings import Settings
 from glasstream.stages.names import differences, fingerprint, topic
@@ -65,7 +67,7 @@ def find_starting_point(stream_epoch: StreamEpoch, seq: int, key: Key | None) ->
         if checkpoint.seqs > seq or checkpoint.offset < low:
             continue
         try:
-            state = opened(checkpoint, settings, key=key)
+            state = opened(checkpoint, settings, key=key, models=PushedModels(file_reader(settings), key))
         except StateError as error:
             reasons.append(str(error))
             continue
@@ -220,6 +222,8 @@ def relearn(
     begin: StartingPoint,
     messages: Iterable[Message],
     seqs: Collection[int],
+    models: PushedModels | None = None,
+    decisions: Decisions | None = None,
 ) -> dict[int, tuple[ExplainRequest, Predictor]]:
     """Return for each event its block and the model that explains it. Omit events that are not explained.
 
@@ -232,10 +236,12 @@ def relearn(
         Starting point of the messages.
     messages
         Messages of this one stream, in order.
+    models, decisions
+        The models that marks name, and what the learner has decided about these marks.
     """
     wanted = set(seqs)
     last = max(wanted)
-    core = PartitionLearner(partition, settings, first_offset=begin.at.offset)
+    core = PartitionLearner(partition, settings, first_offset=begin.at.offset, models=models, decisions=decisions)
     if begin.state is not None:
         core.resume(stream, begin.state, begin.at)
     found: dict[int, tuple[ExplainRequest, Predictor]] = {}

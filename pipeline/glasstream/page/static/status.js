@@ -37,7 +37,10 @@ export function entries(data, link, now) {
       const matters =
         last.staleness == null ? "" : `; that can matter by ${number(last.staleness)} in units of the loss`;
       const lag = `The explained model had learned so many events less than it could have${matters}`;
-      if (last.model_version === 0) add("model", "does not learn", "", "It was trained before the stream began");
+      // The lag of a model that learns is the number of rows since its version.
+      const learns = last.model_version > 0 && (last.lag > 0 || last.row <= last.model_version);
+      const replaced = last.model_version ? `; ${count(last.model_version)} models were before it` : "";
+      if (!learns) add("model", "does not learn", "", `It was trained before it came to the stream${replaced}`);
       else add("model lag", `${count(last.lag)} events`, "", lag);
       const kind = last.coverage < 0.999 ? "bad" : "good";
       add("coverage", percent(last.coverage), kind, "Rows explained, of those that could have been");

@@ -1,4 +1,4 @@
-"""Write a reset mark to `events`, and check whether the stages have passed it."""
+"""Write a mark to `events`, and check whether the stages have passed it."""
 
 import time
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from glasstream_topics import events
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Position of a reset mark."""
+    """Position of a mark."""
 
     topic: str
     partition: int
@@ -45,8 +45,15 @@ def known(found: State, stream: str) -> tuple[Stream, int]:
     raise InputError(f"the learner has not seen a stream {stream!r}; it has seen {there}{waiting}")
 
 
-def send_mark(settings: Settings, stream: str) -> Mark:
-    """Write a reset mark to the stream's partition, and wait until all replicas have it.
+def send_mark(settings: Settings, stream: str, mark: bytes, what: str) -> Mark:
+    """Write a mark to the stream's partition, and wait until all replicas have it.
+
+    Parameters
+    ----------
+    mark
+        Value of the message.
+    what
+        What people call it.
 
     Raises
     ------
@@ -64,13 +71,13 @@ def send_mark(settings: Settings, stream: str) -> Mark:
     seconds = STANDSTILL_SECONDS
     producer = Producer(connection(settings).producer(delivery_timeout_ms=int(seconds * 1_000), linger_ms=0))
     try:
-        producer.produce(name, key=key, value=events.RESET, partition=partition, on_delivery=delivered)
+        producer.produce(name, key=key, value=mark, partition=partition, on_delivery=delivered)
         producer.flush(seconds + 1.0)
     except KafkaException as error:
-        raise BrokerError(f"{name}: the reset mark was not written: {error.args[0].str()}") from error
+        raise BrokerError(f"{name}: {what} was not written: {error.args[0].str()}") from error
     answer = answers[0] if answers else f"no acknowledgement within {seconds:g} s, but the mark may have been written"
     if isinstance(answer, str):
-        raise BrokerError(f"{name}: the reset mark was not written: {answer}")
+        raise BrokerError(f"{name}: {what} was not written: {answer}")
     return answer
 
 

@@ -1,0 +1,297 @@
+"""Marks that name a model: from their place on the log on, the stream has that model, whatever dies, wakes or moves."""
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from pathlib import Path
+
+import orjson
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+from glasstream.configuration import load
+from glasstream.errors import StateError
+from glasstream.incidents import replacement
+from glasstream.ingest.message import Message
+from glasstream.learn.partition import PartitionLearner
+from glasstream.learn.pushed import MOST_REFUSED, Decisions, PushedModels, file_of
+from glasstream.runner.reference import Reference
+from glasstream.settings import Settings
+from glasstream_topics import events, incidents, models
+from tests.fixed.exports import FRAME, TEXT, encoded, exported
+from tests.fixed.test_fixed_model import BASE, event, settings
+from tests.pipeline_in_memory import CRASHES, Pipeline
+
+PUBLIC = ("predictions", "importance", "effects", "drift", "incidents")
+UNLABELLED = ("explain.unlabelled=true", "explain.methods=ipfi,ipdp")
+FIRST, SECOND, THIRD = "encoded forest", "encoded network", "ordinal boosting"
+"""The second one is evaluated by onnxruntime."""
+Log = list[bytes | str]
+"""Messages, and names of models to push."""
+
+MARKS = {5: [SECOND], 6: [THIRD, SECOND], 10: [FIRST]}
+"""Replacements, of which two have no row between them, and a roll-back."""
+
+
+def of(folder: Path, *more: str) -> Settings:
+    return settings(folder, FIRST, *more)
+
+
+def log(count: int, marks: dict[int, list[str]], size: int = 7) -> Log:
+    """Events in messages, some without labels, and models to push before the messages with these numbers."""
+    values: Log = []
+    for number, first in enumerate(range(0, count, size)):
+        values += marks.get(number, [])
+        values.append(orjson.dumps([event(one) for one in range(first, min(first + size, count))]))
+    return [*values, events.FLUSH]
+
+
+async def play(pipeline: Pipeline, values: Log, after: Callable[[], Awaitable[None]] | None = None) -> None:
+    for value in values:
+        if isinstance(value, str):
+            value = events.model_mark(pipeline.log.store(exported(value)))
+        pipeline.log.send(b"s", value)
+        await pipeline.step()
+        if after is not None:
+            await after()
+    await pipeline.finish()
+
+
+def assert_as_the_plain_loop(pipeline: Pipeline) -> dict[tuple[str, str], list[bytes]]:
+    expected, found = pipeline.expected(*PUBLIC), pipeline.published(*PUBLIC)
+    assert {place: len(values) for place, values in found.items()} == {
+        place: len(values) for place, values in expected.items()
+    }, "lost or double"
+    assert found == expected
+    return found
+
+
+def versions(found: dict[tuple[str, str], list[bytes]], topic: str) -> list[int]:
+    return [orjson.loads(value)["model_version"] for value in found[topic, "s"]]
+
+
+@pytest.mark.parametrize("more", [(), UNLABELLED], ids=["rows", "entries"])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_whatever_happens_the_records_are_those_of_the_plain_loop(
+    tmp_path: Path, more: tuple[str, ...], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old events have the old model, and new ones the new model."""
+    monkeypatch.setattr(replacement, "ROWS", 9)
+    pipeline = Pipeline(of(tmp_path, *more), seed)
+    pipeline.drive(lambda: play(pipeline, log(112, MARKS), after=pipeline.fault))
+    assert len(pipeline.happened) > 6, pipeline.happened
+    found = assert_as_the_plain_loop(pipeline)
+    assert versions(found, "predictions") == [0] * 35 + [1] * 7 + [3] * 28 + [4] * 42
+    assert set(versions(found, "importance")) == {0, 3, 4}
+    told = [incidents.decode(value) for value in found["incidents", "s"]]
+    assert [(one.incident, one.status) for one in told if one.verdict == "model_pushed"] == [
+        (1, "open"), (1, "normal"), (2, "open"), (2, "normal"), (3, "open"), (3, "normal"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [(), UNLABELLED], ids=["rows", "entries"])
+@pytest.mark.parametrize("stage", ["learner", pytest.param("aggregator", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("point", CRASHES)
+def test_a_worker_that_dies_at_any_point_of_every_commit_has_a_successor_that_goes_on_exactly(
+    tmp_path: Path, more: tuple[str, ...], stage: str, point: str
+) -> None:
+    pipeline = Pipeline(of(tmp_path, *more), explainers=1)
+
+    async def die() -> None:
+        pipeline.kill(stage, 0, point)
+
+    values: Log = [*log(28, {1: [THIRD], 3: [FIRST]}, 5)]
+    pipeline.drive(lambda: play(pipeline, values, after=die))
+    assert pipeline.happened[f"{stage}: {point}"] == len(values)
+    assert_as_the_plain_loop(pipeline)
+
+
+@pytest.mark.parametrize("more", [(), UNLABELLED], ids=["rows", "entries"])
+def test_old_rows_are_explained_as_without_a_mark(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """To the byte, also those whose records come after the mark. The row before it was explained by the old model."""
+    marked = [value for value in log(84, {}) if isinstance(value, bytes)]
+    plain = [*marked[:8], events.FLUSH]
+    data = exported(THIRD)
+    marked = [*marked[:8], events.model_mark(models.digest(data)), *marked[8:], events.FLUSH]
+    settings = of(tmp_path, "publish.every=1", *more)
+    found, wanted = (
+        [
+            (topic, value)
+            for topic, value in Reference(settings, dict(models.split(data))).run((b"s", one) for one in values)
+        ]
+        for values in (marked, plain)
+    )
+    old = [
+        (topic, value) for topic, value in found if topic != "incidents" and orjson.loads(value)["model_version"] == 0
+    ]
+    assert old == wanted and len(found) > len(old) > 100
+
+
+def test_the_incident_says_what_the_model_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replacement, "ROWS", 40)
+    pipeline = Pipeline(of(tmp_path))
+    pipeline.drive(lambda: play(pipeline, log(140, {10: ["encoded logistic"]})))
+    found = assert_as_the_plain_loop(pipeline)
+    rows = [orjson.loads(value) for value in found["predictions", "s"] if orjson.loads(value)["loss"] is not None]
+    first = next(number for number, one in enumerate(rows) if one["model_version"] == 1)
+    begun, done = (incidents.decode(value) for value in found["incidents", "s"])
+    assert (begun.status, begun.onset.row, begun.onset.earliest, begun.onset.latest) == ("open", first, first, first)
+    assert begun.onset.seq == begun.seq == rows[first]["seq"] and begun.loss_after is None
+    assert begun.summary == f"the model was replaced at row {first}; the Brier loss was {begun.loss_before:.3g}."
+    losses = [one["loss"] for one in rows[first : first + 40]]
+    assert done.row == first + 39 and done.loss_after == pytest.approx(sum(losses) / 40, abs=1e-12)
+    before = [one["loss"] for one in rows[1:first]]
+    assert done.loss_before == begun.loss_before == pytest.approx(sum(before) / len(before), abs=0.01)
+    assert done.summary.startswith(f"the model was replaced at row {first}; the Brier loss ")
+    assert {one.side for one in done.evidence} == {"loss", "reasoning"} and "; it relies " in done.summary
+    assert [one.feature for one in done.features] == [one.feature for one in done.evidence if one.side == "reasoning"]
+
+
+REFUSALS = {
+    "another task": ("encoded line", "expected the task of the stream's model, classification, got regression"),
+    "other features": ("forest", "expected the features of the stream's model, a, b, c, d, town, visits, got"),
+    "no key": (SECOND, "GLASSTREAM_HMAC_KEY"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_model_that_does_not_fit_is_a_dead_letter_and_the_stream_goes_on(tmp_path: Path, case: str) -> None:
+    name, wanted = REFUSALS[case]
+    data = exported(name)
+    if case == "other features":
+        data = noted(data)
+    records = dict(models.split(data))
+    learner = PartitionLearner(0, of(tmp_path), models=PushedModels(lambda one: file_of(one, records), None))
+    assert wanted in refusal(learner, models.digest(data))
+
+
+def noted(data: bytes) -> bytes:
+    import onnx
+
+    model = onnx.load_model_from_string(data)
+    onnx.helper.set_model_props(model, {"features": "p,q,r,s"})
+    return bytes(model.SerializeToString())
+
+
+def refusal(learner: PartitionLearner, named: str) -> str:
+    """Feed an event, a mark and an event; return why the mark was rejected, after which nothing has changed."""
+    for offset, value in enumerate([*map(orjson.dumps, (event(0), event(1))), events.model_mark(named)]):
+        for _ in learner.consume(Message("events", 0, offset, b"s", value)):
+            pass
+    for _ in learner.consume(Message("events", 0, 3, b"s", orjson.dumps(event(2)))):
+        pass
+    learner.cut()
+    outbox, dead = learner.take_outbox()
+    assert {orjson.loads(value)["model_version"] for _, value in outbox.predictions} == {0}
+    assert len(outbox.predictions) == 3
+    assert [one.version for one in outbox.snapshots] == [0]
+    ((found,),) = [one.found for one in dead]
+    assert found.index is None and found.reason == "model_refused"
+    assert found.detail.endswith("The stream keeps its model")
+    return found.detail
+
+
+def test_a_file_that_is_not_there_or_is_damaged_is_a_dead_letter(tmp_path: Path) -> None:
+    data = exported(THIRD)
+    whole = dict(models.split(data, 1_000))
+    name, (first, *_) = models.digest(data), whole
+    damaged = {**whole, first: whole[first][:-9] + bytes([whole[first][-9] ^ 1]) + whole[first][-8:]}
+    swapped = {**whole, first: models.split(data[:900], 1_000)[0][1]}
+    cut = {key: value for key, value in whole.items() if key != f"{name}/1".encode()}
+    for records, wanted in (
+        ({}, "found none"),
+        (damaged, "frame"),
+        (swapped, "expected the SHA-256"),
+        (cut, "found 1"),
+    ):
+        learner = PartitionLearner(0, of(tmp_path), models=PushedModels(lambda one, of=records: file_of(one, of)))
+        said = refusal(learner, name)
+        assert wanted in said and "push the file itself" in said
+    assert file_of(name, whole) == data
+
+
+@cache
+def elsewhere() -> bytes:
+    """Return a model of the same features that knows other towns."""
+    from skl2onnx import to_onnx
+
+    frame = FRAME.assign(town=FRAME["town"].replace("far", "new 1"))
+    model = encoded(RandomForestClassifier(5, max_depth=4, random_state=2)).fit(frame, TEXT)
+    return bytes(to_onnx(model, frame[:1]).SerializeToString())
+
+
+def test_a_model_that_knows_other_texts_predicts_as_if_the_stream_began_with_it(tmp_path: Path) -> None:
+    records = dict(models.split(elsewhere()))
+    begun = tmp_path / "begun.onnx"
+    begun.write_bytes(elsewhere())
+    values = [value for value in log(60, {}) if isinstance(value, bytes)]
+    mark = events.model_mark(models.digest(elsewhere()))
+    pushed = Reference(of(tmp_path), records).run((b"s", value) for value in [*values[:3], mark, *values[3:]])
+    alone = Reference(load(assignments=[*BASE, f"model.name={begun}"])).run((b"s", value) for value in values)
+    found, wanted = ([orjson.loads(one) for topic, one in of if topic == "predictions"] for of in (pushed, alone))
+    assert [one["probabilities"] for one in found[21:]] == [one["probabilities"] for one in wanted[21:]]
+    assert [one["probabilities"] for one in found[:21]] != [one["probabilities"] for one in wanted[:21]]
+
+
+@pytest.mark.parametrize("setting", ["limits.categories=3", "limits.snapshot_largest=900"])
+def test_a_model_beyond_a_limit_is_a_dead_letter(tmp_path: Path, setting: str) -> None:
+    records = dict(models.split(elsewhere()))
+    learner = PartitionLearner(0, of(tmp_path, setting), models=PushedModels(lambda one: file_of(one, records)))
+    assert setting.partition("=")[0] in refusal(learner, models.digest(elsewhere()))
+
+
+def test_a_model_that_learns_is_not_replaced() -> None:
+    from tests.stages.test_pipeline import settings as learning
+
+    learner = PartitionLearner(0, learning("topics.events=1"))
+    for offset, value in enumerate([b'{"x":{"a":1},"y":"p"}', events.model_mark("0" * 64)]):
+        for _ in learner.consume(Message("events", 0, offset, b"s", value)):
+            pass
+    (dead,) = learner.take_outbox()[1]
+    assert "got one whose model learns" in dead.found[0].detail and not learner.refused
+
+
+def test_what_was_refused_stays_refused_when_the_file_comes_later(tmp_path: Path) -> None:
+    """The successor learns the stream again, without checkpoints, and finds the file. It decides as its predecessor."""
+    pipeline = Pipeline(of(tmp_path, "checkpoint.seconds=0"), 3)
+    data = exported(THIRD)
+    named = models.digest(data)
+
+    async def course() -> None:
+        await play(pipeline, log(21, {}))
+        pipeline.log.send(b"s", events.model_mark(named))
+        await play(pipeline, log(21, {}))
+        pipeline.log.store(data)
+        pipeline.kill("learner")
+        await play(pipeline, log(21, {}))
+        pipeline.log.send(b"s", events.model_mark(named))
+        await play(pipeline, log(21, {}))
+        pipeline.kill("learner")
+        await play(pipeline, log(21, {}))
+
+    pipeline.drive(course)
+    found = pipeline.published("predictions")
+    assert versions(found, "predictions") == [0] * 63 + [1] * 42
+    (letter,) = pipeline.log.partitions["events.dead", 0].newest() and pipeline.log.values("events.dead")[b"s"]
+    assert letter == events.model_mark(named)
+
+
+def test_who_finds_no_file_that_a_predecessor_has_used_refuses_to_go_on(tmp_path: Path) -> None:
+    for more in (("checkpoint.seconds=0",), ()):
+        pipeline = Pipeline(of(tmp_path, *more))
+        pipeline.drive(lambda pipeline=pipeline: play(pipeline, log(42, {2: [THIRD]})))
+        pipeline.log.partitions["models", 0].entries.clear()
+        with pytest.raises(StateError, match=r"cannot be used again: .* write its file to the topic again"):
+            pipeline.drive(lambda pipeline=pipeline: play(pipeline, log(7, {})))
+
+
+def test_so_many_refused_marks_that_further_ones_are_not_looked_at(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def file(name: str) -> bytes:
+        asked.append(name)
+        return file_of(name, {})
+
+    refused = Decisions(9, {"s": [*range(-MOST_REFUSED, 0)]})
+    learner = PartitionLearner(0, of(tmp_path), models=PushedModels(file), decisions=refused)
+    assert "1,000 models were refused before" in refusal(learner, "0" * 64)
+    assert not asked and len(learner.refused["s"]) == MOST_REFUSED
