@@ -254,3 +254,14 @@ def test_a_stream_whose_labels_come_with_its_events_keeps_its_bytes() -> None:
     sent = packed([odd(number) for number in range(140)], 10)
     found = [learn(sent, 7, given("linear", f"labels.estimate={size}")).predictions for size in (0, 10)]
     assert found[0] == found[1] and b"estimates" not in b"".join(found[0])
+
+
+def test_another_model_begins_a_new_calibration() -> None:
+    """Late labels of events that the model before it has predicted say nothing about it."""
+    before = ExpectedPerformance(10, 100)
+    for _ in range(40):
+        before.learn("a", {"a": 0.6, "b": 0.4}, True, 0.1, "brier")
+    before.arrive(45, "a", {"a": 0.6, "b": 0.4}, "brier")
+    after = before.begin(50)
+    after.join(45, "a", {"a": 0.6, "b": 0.4}, "a", "brier")
+    assert after.saved() == ExpectedPerformance(10, 100, since=50).saved()
