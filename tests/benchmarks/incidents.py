@@ -6,9 +6,9 @@
 Every data set is shuffled, again and again (seeded), so that nothing changes. The plain loop learns it and explains it
 with iPFI. With `--results FILE`, outcomes are kept in a file, and those that are in it already are not computed again.
 
-`stationary` counts incidents. The last lines have them against the budget, with a 95 % interval (Poisson), and apart
-from them those that say that the model got worse on the same data, or relies on other features: on such streams they
-report what the model did to itself.
+`stationary` counts incidents, each once, whatever its verdict becomes. The last lines have them against the budget,
+with a 95 % interval (Poisson), and apart from them those that say that the model got worse on the same data, or relies
+on other features: on such streams they report what the model did to itself.
 
 `correlated` does the same for streams that do not change and whose neighbouring rows are alike: the rank of a row's
 most informative number follows a stationary process with a correlation of `CORRELATIONS` from row to row.
@@ -387,8 +387,8 @@ def outcome(task: tuple[str, str, str, int, int, float]) -> Outcome:
         else:
             stream = correlated(stream, count, float(kind.removeprefix("correlated ")), draws)
         rows = Recorder(name, model, seed).rows(stream)
-        found = [one.verdict for one in watched(rows, name, seed, budget) if one.status == "open"]
-        return Outcome(kind, name, model, seed, len(rows.loss), found, "", None, None, None)
+        found = {one.incident: one.verdict for one in watched(rows, name, seed, budget) if one.status == "open"}
+        return Outcome(kind, name, model, seed, len(rows.loss), list(found.values()), "", None, None, None)
     rows = rows_of(kind, name, model, seed)
     raised = alarms(rows, name, seed, budget)
     incidents = defaultdict[int, list[Incident]](list)
