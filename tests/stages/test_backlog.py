@@ -2,18 +2,23 @@
 
 import asyncio
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 
 from glasstream.configuration import load
 from glasstream.explain.sizes import LARGEST
+from glasstream.learn.learner import NEVER, ModelVersion
+from glasstream.learn.make_model import fixed_model
 from glasstream.stages.aggregator_progress import AggregatorProgress
 from glasstream.stages.backlog import Backlog
 from glasstream.stages.learner import LearnerTask
 from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import progress_aggregator, requests
 from glasstream_topics.progress_aggregator import AggregatorState, AggregatorStreamProgress
+from glasstream_topics.progress_learner import LearnerStreamProgress
 from glasstream_topics.requests import ExplainRequest
+from tests.fixed.exports import exported
 from tests.logs import messages
 
 LIMIT = 512 * 1024
@@ -120,3 +125,21 @@ def test_the_learner_waits_when_it_can_forget_nothing_more() -> None:
         feeding.result()
 
     asyncio.run(run())
+
+
+def test_a_snapshot_of_a_predecessor_stays_until_the_first_row_of_the_next_version_is_known(tmp_path: Path) -> None:
+    """Versions of a trained model count models, not rows."""
+    file = tmp_path / "forest.onnx"
+    file.write_bytes(exported("encoded forest"))
+    settings, progress = load(assignments=["topics.events=1", f"model.name={file}"]), AggregatorProgress()
+    backlog = Backlog(settings, None, progress)
+    mine = LearnerStreamProgress("s", 0, seqs=900, rows=900, first_offset=0, after=9, snapshots={"0": 1, "1": 1})
+    backlog.inherit({"s": mine})
+    aggregated(progress, 300)
+    assert backlog.take_records() == []
+    model = fixed_model(settings).predictor
+    backlog.add_snapshot(ModelVersion("s", 0, 0, model, 1, NEVER))
+    backlog.add_snapshot(ModelVersion("s", 0, 1, model, 500, NEVER))
+    assert [record.value is None for record in backlog.take_records()] == [False, False]
+    aggregated(progress, 500)
+    assert [(record.key, record.value) for record in backlog.take_records()] == [(b"s/0/0/0", None)]

@@ -1,9 +1,11 @@
 """Marks that name a model: from their place on the log on, the stream has that model, whatever dies, wakes or moves."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 from sklearn.ensemble import RandomForestClassifier
@@ -11,12 +13,15 @@ from sklearn.ensemble import RandomForestClassifier
 from glasstream.configuration import load
 from glasstream.errors import StateError
 from glasstream.incidents import replacement
-from glasstream.ingest.message import Message
+from glasstream.ingest.message import Message, Position
+from glasstream.learn import stream_state
+from glasstream.learn.checkpoint import opened, saved
 from glasstream.learn.partition import PartitionLearner
 from glasstream.learn.pushed import MOST_REFUSED, Decisions, PushedModels, file_of
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
-from glasstream_topics import events, incidents, models
+from glasstream_topics import events, frames, incidents, models
+from glasstream_topics.checkpoints import PLAIN, Checkpoint
 from tests.fixed.exports import FRAME, TEXT, encoded, exported
 from tests.fixed.test_fixed_model import BASE, event, settings
 from tests.pipeline_in_memory import CRASHES, Pipeline
@@ -230,6 +235,61 @@ def test_a_model_that_knows_other_texts_predicts_as_if_the_stream_began_with_it(
     found, wanted = ([orjson.loads(one) for topic, one in of if topic == "predictions"] for of in (pushed, alone))
     assert [one["probabilities"] for one in found[21:]] == [one["probabilities"] for one in wanted[21:]]
     assert [one["probabilities"] for one in found[:21]] != [one["probabilities"] for one in wanted[:21]]
+
+
+def consumed(learner: PartitionLearner, values: list[bytes], first: int = 0) -> None:
+    for offset, value in enumerate(values, first):
+        for _ in learner.consume(Message("events", 0, offset, b"s", value)):
+            pass
+
+
+def test_texts_have_the_same_codes_in_the_stream_and_in_the_new_model(tmp_path: Path) -> None:
+    """Texts that the new model knows come before those that the stream has not had yet."""
+    records = dict(models.split(elsewhere()))
+    more = ("explain.start=2", "explain.reservoir=2", "explain.methods=ipfi")
+    learner = PartitionLearner(0, of(tmp_path, *more), models=PushedModels(lambda one: file_of(one, records)))
+    later = [{**event(number), "x": {**event(number)["x"], "town": f"new {number}"}} for number in (7, 2, 1)]
+    mark = events.model_mark(models.digest(elsewhere()))
+    consumed(learner, [*map(orjson.dumps, map(event, range(3))), mark, *map(orjson.dumps, later)])
+    learner.cut()
+    outbox, _ = learner.take_outbox()
+    predictor = outbox.snapshots[-1].predictor
+    rows = np.concatenate([one.x for one in outbox.requests if one.version == 1])
+    explained = predictor.evaluate(rows[:, : len(predictor.features)]).values
+    said = [list(orjson.loads(value)["probabilities"].values()) for _, value in outbox.predictions[-3:]]
+    assert explained.tolist() == said and said[0] != said[2]
+
+
+def test_a_state_that_was_saved_at_the_mark_has_the_model_and_does_not_use_the_mark_again(tmp_path: Path) -> None:
+    records = dict(models.split(exported(THIRD)))
+    pushed, settings = PushedModels(lambda one: file_of(one, records)), of(tmp_path)
+    first = PartitionLearner(0, settings, models=pushed)
+    consumed(first, [orjson.dumps([event(number) for number in range(30)])])
+    mark = events.model_mark(models.digest(exported(THIRD)))
+    for _ in first.consume(Message("events", 0, 1, b"s", mark)):
+        at, learner = first.position, first.streams["s"].learner
+        place = Checkpoint(
+            stream="s", epoch=0, rows=learner.entries, seqs=learner.seqs, offset=at.offset, used=at.used,
+            fingerprint={}, form=PLAIN, state=b"",
+        )  # fmt: skip
+        checkpoint = saved(first.state("s"), place, key=None)
+    assert at == Position(1, 1)
+    second = PartitionLearner(0, settings, first_offset=1, models=pushed)
+    second.resume("s", opened(checkpoint, settings, key=None, models=pushed), at)
+    consumed(second, [mark], 1)
+    for one in (first, second):
+        consumed(one, [orjson.dumps([event(number) for number in range(30, 60)])], 2)
+        one.cut()
+    (old, new), (again,) = first.take_outbox()[0].snapshots, second.take_outbox()[0].snapshots
+    assert (old.version, new.version, again.version) == (0, 1, 1)
+    assert [one.streams["s"].learner.version for one in (first, second)] == [1, 1]
+    with pytest.raises(StateError, match="cannot be used again"):
+        opened(checkpoint, settings, key=None)
+    for name, value in (("version", 0), ("pushed", None), ("known_categories", [0]), ("known_categories", [9] * 6)):
+        frame = frames.decode(checkpoint.state, stream_state.KIND, stream_state.VERSION)
+        state = frames.encode(stream_state.KIND, stream_state.VERSION, {**frame.meta, name: value}, frame.arrays)
+        with pytest.raises(StateError, match="is not used"):
+            opened(replace(checkpoint, state=state), settings, key=None, models=pushed)
 
 
 @pytest.mark.parametrize("setting", ["limits.categories=3", "limits.snapshot_largest=900"])
