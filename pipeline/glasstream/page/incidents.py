@@ -40,8 +40,7 @@ ADVICE: Final[Mapping[str, str]] = {
     ),
     "model_pushed": (
         "Somebody replaced the model with `glasstream model push`. Compare loss, importance and effect curves before "
-        "and after. If the new model is worse, go back with `glasstream model push --digest`; `glasstream model list` "
-        "lists the digests."
+        "and after. If the new model is worse, push the earlier one again by its digest; `glasstream model list` has it."
     ),
     "reasoning_moved": (
         "The model relies on other features than before and is as good as before. Check whether the new reasons make "
