@@ -40,7 +40,8 @@ ADVICE: Final[Mapping[str, str]] = {
     ),
     "model_pushed": (
         "Somebody replaced the model with `glasstream model push`. Compare loss, importance and effect curves before "
-        "and after. If the new model is worse, push the earlier one again by its digest; `glasstream model list` has it."
+        "and after. If the new model is worse, push the earlier one again by its digest, which `glasstream model list` "
+        "shows."
     ),
     "reasoning_moved": (
         "The model relies on other features than before and is as good as before. Check whether the new reasons make "
