@@ -100,7 +100,7 @@ def read_file(path: str, settings: Settings) -> bytes:
         data = content(path, None)
         parse(data, settings.model.features, settings.model.classes)
     except ModelError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {str(error).removeprefix('model.name: ')}") from error
     return data
 
 
