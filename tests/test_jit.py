@@ -1,5 +1,6 @@
-"""Cached kernels are compiled again when anything that they contain has changed."""
+"""Kernels are compiled once, and cached ones again when anything that they contain has changed."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -50,3 +51,26 @@ def test_a_kernel_follows_changes_of_indirect_callees_and_of_constants(tmp_path:
         ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
         said.append(ran.stdout.split())
     assert said == [["2"], ["2", "1"], ["60"], ["1500"]]
+
+
+CALLERS = """
+from glasstream.jit import kernel
+
+@kernel
+def scaled(x, factor):
+    return x * factor
+
+@kernel
+def sum_of_three(x):
+    return scaled(x, 1) + scaled(x, 2) + scaled(x, factor=3)
+"""
+
+
+def test_a_kernel_is_compiled_once_whatever_constants_its_callers_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernels_with_constants.py").write_text(CALLERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("kernels_with_constants")
+    assert module.sum_of_three(5) == 30
+    assert len(module.scaled.signatures) == 1

@@ -6,16 +6,20 @@ The GIL is released, so that a stage's event loop breathes while a block is eval
 The machine code is cached on disk beside the module. numba takes it for stale when the kernel's own file has changed;
 here also when a file has from which that one imports, directly or not: kernels contain the code of the kernels that
 they call, and the values of constants.
+
+Where a caller passes a constant, numba compiles the callee for this very value, and keeps all of these. Here it takes
+the constant's type: a large kernel with many callers would be compiled many times over, for little.
 """
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.types.misc import unliteral
 
 Kernel = Callable[..., Any]
 
@@ -41,6 +45,14 @@ def inlined(function: Kernel) -> Kernel:
 
 def _compiled(function: Kernel, **options: bool) -> Kernel:
     made: Kernel = numba.njit(function, cache=True, nogil=True, fastmath=False, error_model="numpy", **options)
+    template = getattr(made, "get_call_template", None)
+    if template is None:  # numba is switched off
+        return made
+
+    def of_types(args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
+        return template(tuple(map(unliteral, args)), {name: unliteral(one) for name, one in kws.items()})
+
+    made.get_call_template = of_types  # type: ignore[attr-defined]
     file = getattr(getattr(made, "_cache", None), "_cache_file", None)
     if file is not None:  # else this numba keeps it elsewhere
         file._source_stamp = (file._source_stamp, *_stamps(function.__module__))

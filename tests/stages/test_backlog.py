@@ -2,6 +2,7 @@
 
 import asyncio
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,15 @@ def test_memory_is_bounded_while_the_aggregator_is_away() -> None:
         tracemalloc.stop()
     assert grown < LIMIT
     assert backlog.request_bytes <= LIMIT and not backlog.exhausted
+
+
+def test_the_blocks_of_a_stream_take_turns_over_all_partitions() -> None:
+    backlog = Backlog(load(assignments=("topics.events=1", "topics.requests=8")), None, AggregatorProgress())
+    for number in range(30):
+        backlog.add_request(block(number))
+    sent = Counter(record.partition for record in backlog.take_requests())
+    assert sorted(sent) == list(range(8))
+    assert max(sent.values()) - min(sent.values()) <= 1
 
 
 def test_forgotten_rows_come_again_as_refused_blocks_that_a_broker_takes() -> None:

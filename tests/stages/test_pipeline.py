@@ -88,7 +88,7 @@ def test_whatever_happens_the_records_are_those_of_the_plain_loop(case: str, see
     more, options = CASES[case]
     happened: Counter[str] = Counter()
     for seed in seeds:
-        pipeline = Pipeline(settings(*more), seed).run(log(126, **options), faults=15)
+        pipeline = Pipeline(settings(*more), seed).run(log(126, **options), faults=20)
         assert_as_the_plain_loop(pipeline)
         happened += pipeline.happened
         if any(one.startswith("labels.estimate") for one in more):
@@ -102,7 +102,7 @@ def test_incidents_are_those_of_the_plain_loop_whatever_happens(
     more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(incidents, "IncidentWatch", CountingWatch)
-    pipeline = Pipeline(settings(*more), 0).run(log(126, reset=True), faults=15)
+    pipeline = Pipeline(settings(*more), 0).run(log(126, reset=True), faults=20)
     assert_as_the_plain_loop(pipeline)
     found = pipeline.published("incidents")
     assert found.keys() == {("incidents", key.decode()) for key in STREAMS}
@@ -399,7 +399,7 @@ def test_rows_on_which_the_model_raises_count_as_unexplained_and_the_rest_is_exp
 
 
 def test_dead_letters_are_written_once() -> None:
-    pipeline = Pipeline(settings(), 3).run(log(63), faults=15)
+    pipeline = Pipeline(settings(), 3).run(log(63), faults=20)
     letters = [
         events_dead.decode(list(entry.headers))
         for partition in range(2)

@@ -5,7 +5,7 @@ from aiokafka.partitioner import murmur2 as aiokafka_murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glasstream_topics import events, requests
+from glasstream_topics import events
 from glasstream_topics.errors import TopicError
 from glasstream_topics.murmur2 import crc32_partition, murmur2, murmur2_partition
 
@@ -46,12 +46,3 @@ def test_partitioners_have_the_names_of_the_setting() -> None:
     assert events.partition(b"elec2", 4, "crc32") == crc32_partition(b"elec2", 4)
     with pytest.raises(TopicError, match="murmur2 or crc32, got 'md5'"):
         events.partition(b"elec2", 4, "md5")
-
-
-def test_blocks_of_a_stream_spread_over_all_partitions() -> None:
-    # Rows that are multiples of the block's size modulo partitions would not.
-    rows = [0] * 6
-    for first_row in range(100, 12_100, 60):
-        rows[requests.partition(requests.key("elec2", first_row), 6)] += 60
-    assert min(rows) > 0.5 * sum(rows) / 6
-    assert max(rows) < 1.6 * sum(rows) / 6

@@ -17,13 +17,12 @@ from glasstream_topics.blocks import TEXT, VERSION, Block
 from glasstream_topics.contract import QUEUE, Natural, Topic
 from glasstream_topics.frames import Array
 from glasstream_topics.methods import LABELLED
-from glasstream_topics.murmur2 import murmur2_partition
 
 TOPIC: Final = Topic(
     name="explain.requests",
     holds="a block of consecutive rows of one stream, to be explained with one version of its model",
     key="stream/first row",
-    partitioning="murmur2 of the key, so that the blocks of a stream spread over all partitions",
+    partitioning="in turn, so that the blocks of a stream spread evenly over all partitions",
     partitions="requests",
     codec="frame",
     written_by=("learner",),
@@ -124,11 +123,6 @@ def only(block: ExplainRequest, part: int) -> ExplainRequest:
 def key(stream: str, first_row: int) -> bytes:
     """Return the key of the block that begins with a row."""
     return f"{stream}/{first_row}".encode()
-
-
-def partition(key: bytes, partitions: int) -> int:
-    """Return the partition of a block by its key."""
-    return murmur2_partition(key, partitions)
 
 
 def encode(request: ExplainRequest) -> bytes:

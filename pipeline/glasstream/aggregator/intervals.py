@@ -19,6 +19,7 @@ smoothing reaches, that the reservoir is full, and that the value is nearly norm
 `ops/docs/deviations.md` lists where this differs from the papers.
 """
 
+from functools import cache
 from statistics import NormalDist
 from typing import NamedTuple, TypeVar
 
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.aggregator.smoothing import MEAN_PRODUCT, MEAN_SQUARE, MEMORY, PRODUCT, SQUARE, Smoothing
+from glasstream.jit import bare_kernel
 
 Floats = NDArray[np.float64]
 Real = TypeVar("Real", float, Floats)
@@ -96,29 +98,45 @@ def variance_of_value(smoothing: Smoothing) -> Floats:
     """Return (d,) variances of `smoothing.value` that account for dependence; 0 before the second row."""
     if smoothing.count < 2:
         return np.zeros(len(smoothing.raw))
-    overlap = smoothing.overlap
-    independent = _sum_of_products(smoothing, 0.0)
-    dependent = _sum_of_products(smoothing, overlap.decay)
-    r = share(smoothing)
-    relative = (1 - r) * independent + r * dependent + overlap.floor * (1 - independent)
-    # The variance is measured around the estimated value and so excludes the variance of that value.
-    return np.asarray(smoothing.variance * relative / (1 - np.minimum(relative, 1 - independent / 2)))
+    return _shares_and_variances(smoothing)[1]
 
 
 def share(smoothing: Smoothing) -> Floats:
     """Return (d,) r, the share of the variance of contributions that recurs in later ones."""
+    return _shares_and_variances(smoothing)[0]
+
+
+def _shares_and_variances(smoothing: Smoothing) -> tuple[Floats, Floats]:
     overlap, alpha = smoothing.overlap, smoothing.alpha
-    if overlap.most == 0.0:
-        return np.zeros(len(smoothing.raw))
-    product, square = smoothing.dependence[PRODUCT], smoothing.dependence[SQUARE]
-    (product_0, product_1), (square_0, square_1) = smoothing.expected.T[[MEAN_PRODUCT, MEAN_SQUARE]]
-    covariance = square_0 * product - product_0 * square
-    variance = covariance + product_1 * square - square_1 * product
-    estimate = np.divide(covariance, variance, out=np.zeros_like(variance), where=variance > 0)
-    rows = min(smoothing.count, 2 * MEMORY / alpha)
-    rows_known = 24 * (1 - overlap.decay + alpha) / overlap.most**2  # as informative as the range [0, most]
-    weighed = (rows * estimate + rows_known * overlap.most / 2) / (rows + rows_known)
-    return np.asarray(np.clip(weighed, 0.0, overlap.most))
+    rows = float(min(smoothing.count, 2 * MEMORY / alpha))
+    # as informative as the range [0, most]
+    rows_known = 24 * (1 - overlap.decay + alpha) / overlap.most**2 if overlap.most else 0.0
+    independent = _sum_of_products(smoothing, 0.0)
+    dependent = _sum_of_products(smoothing, overlap.decay) if overlap.most else independent
+    shares, variances = np.empty(len(smoothing.raw)), np.empty(len(smoothing.raw))
+    _estimate(smoothing.variance, smoothing.dependence, smoothing.expected, rows, rows_known, overlap.most,
+              overlap.floor, independent, dependent, shares, variances)  # fmt: skip
+    return shares, variances
+
+
+@bare_kernel
+def _estimate(variance, dependence, expected, rows, rows_known, most, floor, independent, dependent, shares, variances):  # type: ignore[no-untyped-def]
+    """Write (d,) shares r and (d,) variances of the debiased values."""
+    product_0, square_0 = expected[0, MEAN_PRODUCT], expected[0, MEAN_SQUARE]
+    product_1, square_1 = expected[1, MEAN_PRODUCT], expected[1, MEAN_SQUARE]
+    for j in range(len(variance)):
+        r = 0.0
+        if most > 0.0:
+            product, square = dependence[PRODUCT, j], dependence[SQUARE, j]
+            of_both = square_0 * product - product_0 * square
+            of_one = of_both + product_1 * square - square_1 * product
+            estimate = of_both / of_one if of_one > 0.0 else 0.0
+            weighed = (rows * estimate + rows_known * most / 2) / (rows + rows_known)
+            r = min(max(weighed, 0.0), most)
+        shares[j] = r
+        relative = (1 - r) * independent + r * dependent + floor * (1 - independent)
+        # The variance is measured around the estimated value and so excludes the variance of that value.
+        variances[j] = variance[j] * relative / (1 - min(relative, 1 - independent / 2))
 
 
 def _sum_of_products(smoothing: Smoothing, rho: float) -> float:
@@ -135,7 +153,7 @@ def _sum_of_products(smoothing: Smoothing, rho: float) -> float:
 
 def _student(level: float, freedom: Real) -> Real:
     """Return the quantile of Student's t with at least 2 degrees of freedom, to 1 % (Abramowitz and Stegun, 26.7.5)."""
-    z = NormalDist().inv_cdf(level)
+    z = _normal_quantile(level)
     return (
         z
         + (z**3 + z) / (4 * freedom)
@@ -143,3 +161,8 @@ def _student(level: float, freedom: Real) -> Real:
         + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
         + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * freedom**4)
     )
+
+
+@cache
+def _normal_quantile(level: float) -> float:
+    return NormalDist().inv_cdf(level)

@@ -18,7 +18,7 @@ from glasstream.aggregator.alarms import EVERY, Alarms
 from glasstream.aggregator.incidents import Incidents
 from glasstream.aggregator.timeline import Span, Timeline
 from glasstream.errors import StateError
-from glasstream.methods.method import HasCurves, MethodAggregator, Moment, OutputRecord
+from glasstream.methods.method import HasCurves, MethodAggregator, Moment, OutputRecord, Signals
 from glasstream.methods.registry import REGISTRY
 from glasstream.settings import Settings
 from glasstream_topics.contributions import Contributions
@@ -156,25 +156,36 @@ class StreamAggregator:
         spans = [timeline.span(block, skip) for timeline in self.timelines]
         due = [span.due(self.settings.publish.every) for span in spans]
         kept = [span.due(EVERY) for span in spans]
-        cuts = np.logical_or.reduce([*due, *kept])
-        cuts[-1] = True
-        done = 0
-        for end in (np.flatnonzero(cuts) + 1).tolist():
+        turns = np.logical_or.reduce(kept)
+        turns[-1] = True
+        begun, done = 0, 0
+        signals: list[list[Mapping[str, Signals]]] = []
+        before = self._curves_now()
+        for end in (np.flatnonzero(np.logical_or.reduce([*due, turns])) + 1).tolist():
             entries = slice(done, end)
             if block.kind == "ok":
-                self._enter(block, skip, entries, spans)
+                signals.append(self._enter(block, skip, entries))
                 self.explained += end - done
             else:
                 self.failed += end - done
             self.next_row += end - done
             done = end
-            for timeline, span, keeps in zip(self.timelines, spans, kept, strict=True):
+            for timeline, span in zip(self.timelines, spans, strict=True):
                 timeline.advance(span, entries)
-                if self.alarms is not None and timeline.part & EFFECTS and keeps[end - 1]:
-                    self.alarms.keep(self.methods, timeline.row, self.timelines[0].row)
+            if turns[end - 1]:
+                if signals:
+                    self._watch(block, skip, slice(begun, end), spans, _joined(signals), before)
+                for timeline, keeps in zip(self.timelines, kept, strict=True):
+                    if self.alarms is not None and timeline.part & EFFECTS and keeps[end - 1]:
+                        self.alarms.keep(self.methods, timeline.row, self.timelines[0].row)
+                begun, signals, before = end, [], self._curves_now()
             for timeline, publishes in zip(self.timelines, due, strict=True):
                 if publishes[end - 1]:
                     self._publish(timeline)
+
+    def _curves_now(self) -> HasCurves | None:
+        """Return a copy of the curves as they are, if alarms may need it."""
+        return None if self._curves is None or self.alarms is None else self._curves.copy()
 
     def _note_replaced(self, block: Contributions, skip: int) -> None:
         """Publish that the model of the stream was replaced, if entries of another one are aggregated."""
@@ -183,23 +194,48 @@ class StreamAggregator:
             row, seq = self.timelines[0].row + 1, int(block.seqs[skip])
             self.records.extend(self.incidents.replaced(row, seq, time, block.loss))
 
-    def _enter(self, block: Contributions, skip: int, entries: slice, spans: Sequence[Span]) -> None:
-        """Add the next entries to every method, and watch them. Entries count from `skip` on, as in the spans."""
+    def _enter(self, block: Contributions, skip: int, entries: slice) -> list[Mapping[str, Signals]]:
+        """Add the next entries to every method, and return what is to be watched, per timeline and method.
+
+        Entries count from `skip` on, as in the spans.
+        """
+        inside = slice(skip + entries.start, skip + entries.stop)
+        signals: list[Mapping[str, Signals]] = []
+        for timeline in self.timelines:
+            own = block.within(timeline.part, inside)
+            methods = [method for method in self.methods if METHODS[method.name].part & timeline.part]
+            entered = methods if own.start < own.stop else []
+            signals.append({method.name: method.update(block, own) for method in entered})
+        return signals
+
+    def _watch(
+        self,
+        block: Contributions,
+        skip: int,
+        entries: slice,
+        spans: Sequence[Span],
+        signals: Sequence[Mapping[str, Signals]],
+        before: HasCurves | None,
+    ) -> None:
+        """Give the newest entries to the detectors, whatever was published between them.
+
+        Parameters
+        ----------
+        signals
+            What the methods returned for these entries, per timeline.
+        before
+            The curves before these entries; None if no alarm needs any.
+        """
         found: list[tuple[int, bool, OutputRecord]] = []
         opened: list[OutputRecord] = []
-        first, explained = self.next_row - entries.start, self.explained - entries.start
+        first, explained = self.next_row - entries.stop, self.explained - entries.stop
         inside = slice(skip + entries.start, skip + entries.stop)
-        before = None
-        if self.alarms is not None:
-            before = None if self._curves is None else self._curves.copy()
-        for timeline, span in zip(self.timelines, spans, strict=True):
+        for timeline, span, said in zip(self.timelines, spans, signals, strict=True):
             part = timeline.part
             own = block.within(part, inside)
             if own.start == own.stop:
                 continue
             places = (entries.start + np.flatnonzero(span.mask[entries])).tolist()
-            methods = [method for method in self.methods if METHODS[method.name].part & part]
-            signals = {method.name: method.update(block, own) for method in methods}
 
             def moment(index: int, places: Sequence[int] = places, span: Span = span) -> Moment:
                 at = places[index]
@@ -208,10 +244,10 @@ class StreamAggregator:
             if self.alarms is not None:
                 ends = [skip + at + 1 for at in places]
                 curves = None if before is None else partial(_curves_at, before, block, inside.start, ends)
-                alarms = self.alarms.update(block, own, signals, curves, moment, part)
+                alarms = self.alarms.update(block, own, said, curves, moment, part)
                 found += ((places[index], about_loss, record) for index, about_loss, record in alarms)
             if self.incidents is not None and part & LABELLED:
-                opened += self.incidents.update(block, own, int(span.rows[places[0]]), signals)
+                opened += self.incidents.update(block, own, int(span.rows[places[0]]), said)
         self.records.extend(record for *_, record in sorted(found, key=itemgetter(0, 1)))
         self.records.extend(opened)
 
@@ -305,6 +341,20 @@ class StreamAggregator:
                 f"progress.aggregator: the state of stream {stream!r} is not one that this version wrote ({error!r}); "
                 "upgrade the aggregator, or start a new epoch"
             ) from error
+
+
+def _joined(pieces: Sequence[Sequence[Mapping[str, Signals]]]) -> Sequence[Mapping[str, Signals]]:
+    """Return what the methods said of consecutive pieces of entries as if of one, per timeline."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return [_joined_signals([said for said in timeline if said]) for timeline in zip(*pieces, strict=True)]
+
+
+def _joined_signals(pieces: Sequence[Mapping[str, Signals]]) -> Mapping[str, Signals]:
+    return {
+        method: {name: np.concatenate([said[method][name] for said in pieces]) for name in signals}
+        for method, signals in (pieces[0] if pieces else {}).items()
+    }
 
 
 def _curves_at(before: HasCurves, block: Contributions, begin: int, ends: Sequence[int], index: int) -> HasCurves:

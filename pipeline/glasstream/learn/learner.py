@@ -343,7 +343,7 @@ class StreamLearner:
             raise ModelRaised(reason)
         row, given = self._features.encode_again(x)
         self.predicted.append((seq, None, Prediction(said, probabilities, value), target, self._learned, None))
-        model.learn_late(given, target)
+        model.learn(given, target)
         if model.replaced:
             self._say(_THIRD_CLASS)
         self._append(model, row, seq, target, ts, late=True)

@@ -96,6 +96,8 @@ class Backlog:
         self._version_is_entry = settings.model.learns and not settings.explain.unlabelled
         self._requests: dict[str, _Stream] = {}
         self._request_bytes = 0
+        self._turn = 0
+        """Number of blocks that were given a partition. They take turns."""
         self.finished = 0
         """Number of blocks that the aggregator has finished."""
         self._records: list[ProducerRecord] = []
@@ -190,7 +192,8 @@ class Backlog:
 
     def _record(self, block: ExplainRequest) -> ProducerRecord:
         key = requests.key(block.stream, block.first_row)
-        partition = requests.partition(key, self._settings.topics.requests)
+        partition = self._turn % self._settings.topics.requests
+        self._turn += 1
         return ProducerRecord(topic(self._settings, requests.TOPIC.name), key, requests.encode(block), partition)
 
     def _settled(self, block: ExplainRequest) -> bool:

@@ -190,8 +190,6 @@ class FixedModel:
     def learn(self, x: Mapping[str, Any], target: str | float) -> None:
         """Learn nothing."""
 
-    learn_late = learn
-
     def refuses_label(self, target: str | float | None) -> str | None:
         """Return why a label cannot be one of this model; None if it can."""
         if not isinstance(target, str) or target in self.classes:

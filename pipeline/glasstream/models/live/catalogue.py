@@ -173,7 +173,13 @@ def _own_model(name: str) -> ModelFactory:
     def make(task: Task) -> RiverModel:
         from river import base
 
-        model = factory()
+        try:
+            model = factory()
+        except Exception as error:
+            raise ModelError(
+                f"model.name: expected {name}, called without arguments, to return a River model, but it raised "
+                f"{type(error).__name__}: {error}"
+            ) from error
         learner = last_step(model)
         wanted = base.Classifier if task is Task.CLASSIFICATION else base.Regressor
         if not isinstance(learner, wanted) and not isinstance(getattr(learner, "regressor", None), wanted):

@@ -16,7 +16,6 @@ from glasstream.learning import families
 from glasstream.learning.layout import REFUSED
 from glasstream.learning.live import ERRORS, Columns
 from glasstream.models.contract.arrays import require
-from glasstream.models.live import event_memo
 from glasstream.models.live.catalogue import ModelFactory, RiverModel, last_step
 from glasstream_topics.events import LARGEST
 
@@ -137,7 +136,6 @@ class StreamModel:
             self._live = self.live = families.take(river)
         except NotCompilable as reason:
             self.stays_in_river = str(reason)
-        self._asks_repeatedly = self._live is river and event_memo.asks_repeatedly(river)
 
     def refuses(self, x: Mapping[str, Any]) -> str | None:
         """Return why the model cannot take an event: a model that learns takes any."""
@@ -157,15 +155,13 @@ class StreamModel:
         return dict(self._names)
 
     def predict(self, x: Mapping[str, Any]) -> Prediction:
-        """Predict one event. The caller passes the same, unchanged `x` when it learns the event next.
+        """Predict one event.
 
         Raises
         ------
         ModelRaised
             The model raised, or its prediction is not a finite number.
         """
-        if self._asks_repeatedly:
-            event_memo.begin(x)
         try:
             return self._ask(x)
         except NotImplementedError as error:  # River's sign for a classifier that gives no probabilities
@@ -226,20 +222,8 @@ class StreamModel:
                 predictions.append(Prediction(names[label], probabilities, None) if label >= 0 else NOTHING)
         return predictions
 
-    def learn_late(self, x: Mapping[str, Any], target: str | float) -> None:
-        """Learn one event that was predicted before other events.
-
-        Raises
-        ------
-        ModelRaised
-            The model raised.
-        """
-        if self._asks_repeatedly:
-            event_memo.begin(x)
-        self.learn(x, target)
-
     def learn(self, x: Mapping[str, Any], target: str | float) -> None:
-        """Learn the event that was predicted last.
+        """Learn one event.
 
         Raises
         ------
@@ -253,8 +237,6 @@ class StreamModel:
             self._live.learn_one(x, key)
         except Exception as error:
             raise ModelRaised(f"learn: {type(error).__name__}: {error}") from error
-        finally:
-            event_memo.end()
 
     def _number(self, x: Mapping[str, Any]) -> Prediction:
         value = self._live.predict_one(x)
