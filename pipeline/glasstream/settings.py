@@ -24,6 +24,9 @@ BATCH_OVERHEAD = 12
 _NAME = "1 to 100 letters of A-Z, a-z, 0-9, '.', '_' and '-'"
 """Description of the pattern, for error messages."""
 
+_PREFIX = r"[A-Za-z0-9._-]{1,100}"
+_PREFIXES = Meta(pattern=rf"^({_PREFIX}(,{_PREFIX})*)?$", description=f"prefixes, separated by commas, each of {_NAME}")
+
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
 
@@ -237,6 +240,9 @@ class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         somebody opens them.
     features
         Largest number of features that the page keeps per stream.
+    beside
+        Prefixes of further deployments on the same brokers whose streams the page shows too, separated by commas.
+        Streams are then shown as ``stream @ prefix``.
     """
 
     host: ChangesNothing[str] = "127.0.0.1"
@@ -247,6 +253,12 @@ class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     listed: ChangesNothing[Positive] = 1_000
     streams: ChangesNothing[Positive] = 32
     features: ChangesNothing[Positive] = 2_000
+    beside: ChangesNothing[Annotated[str, _PREFIXES]] = ""
+
+    @property
+    def prefixes_beside(self) -> list[str]:
+        """Prefixes of the further deployments."""
+        return self.beside.split(",") if self.beside else []
 
 
 class Settings(MethodSections, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -267,7 +279,7 @@ class Settings(MethodSections, frozen=True, kw_only=True, forbid_unknown_fields=
         Client settings of librdkafka, such as ``security.protocol``.
     """
 
-    prefix: ChangesNothing[Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}$", description=_NAME)]] = "glasstream."
+    prefix: ChangesNothing[Annotated[str, Meta(pattern=f"^{_PREFIX}$", description=_NAME)]] = "glasstream."
     broker: ChangesNothing[str] = "embedded"
     epoch: ChangesNothing[Natural] = 0
     seed: ChangesBoth[int] = 1

@@ -177,7 +177,7 @@ class Walk:
         if arguments[0] in ENDLESS and "--max" not in arguments:
             return self.beside(line, arguments)
         printed = self.in_this_process(line, arguments)
-        if arguments[:2] == ["topics", "create"]:
+        if arguments[:2] == ["topics", "create"] and "--prefix" not in arguments:
             supposed.loans(load(environment=self.environment(), file=self.config()))
         return printed
 

@@ -215,7 +215,7 @@ def topics(embedded: EmbeddedKafka, prefix: str) -> Iterator[tuple[Topics, Produ
     for topic in glasstream_topics.ALL:
         embedded.create_topic(topic.full_name(prefix), 3)
     producer = Producer(Connection(embedded.bootstrap).producer())
-    made = Topics(Connection(embedded.bootstrap), prefix, history=10_000)
+    made = Topics(Connection(embedded.bootstrap), [prefix], history=10_000)
     yield made, producer, prefix
     made.close()
 
@@ -268,7 +268,7 @@ def test_a_history_that_is_read_back_is_what_it_would_have_been_from_the_start(
         lambda: read() or late.summaries["late"].last_seq == seq + 9 == late.streams["late"].quality.last_seq,
     )
     whole = Store(3, 100, 10)
-    again = Topics(reader._connection, prefix, history=10_000)
+    again = Topics(reader._connection, [prefix], history=10_000)
     wait_for("all records", lambda: put(again.read(), whole) or not again.left)
     again.close()
     wait_for("the last of them", lambda: read() or not reader.left)
@@ -277,3 +277,31 @@ def test_a_history_that_is_read_back_is_what_it_would_have_been_from_the_start(
     for message in messages:
         del message["newest"], message["streams"], message["reading"]
     assert messages[0] == messages[1] and messages[0]["alarms_total"] == len(messages[0]["alarms"]) > 5
+
+
+def test_streams_of_deployments_beside_each_other_are_told_apart(
+    topics: tuple[Topics, Producer, str], embedded: EmbeddedKafka
+) -> None:
+    """Even if a stream is called like one of the other deployment, and a prefix begins like the other one."""
+    _, producer, prefix = topics
+    other = f"{prefix}events."
+    for topic in glasstream_topics.ALL:
+        embedded.create_topic(topic.full_name(other), 3)
+    names = ["loans", f"loans @ {other}"]
+    for number, (one, name) in enumerate((one, name) for one in (prefix, other) for name in names):
+        for seq in range(number + 1):
+            producer.produce(f"{one}predictions", prediction_record(seq, 0.1, stream=name), name.encode())
+    producer.flush(30.0)
+    reader = Topics(Connection(embedded.bootstrap), [prefix, other, prefix], history=10_000)
+    known = Store(1, 100, 10)
+    wait_for("all records", lambda: put(reader.read(), known) or not reader.left)
+    shown = [f"{name} @ {one}" for one in (prefix, other) for name in names]
+    assert {name: one.last_seq for name, one in known.summaries.items()} == dict(zip(shown, range(4), strict=True))
+    for number, name in enumerate(shown):
+        assert reader.shown(name) == name
+        back = reader.back(name, known.summaries[name].partition, 100)
+        wait_for("its records", back.read)
+        assert back.history.name == name and back.history.quality.last_seq == number
+        back.close()
+    assert reader.shown("loans") == shown[0]
+    reader.close()

@@ -61,7 +61,7 @@ def test_the_newest_are_read_back_and_then_what_comes(kafka: str, deployed: str)
 
     wait_for("the marker of the transaction, which comes after the answer", marked)
 
-    topics = Topics(Connection(kafka), deployed, history=20)
+    topics = Topics(Connection(kafka), [deployed], history=20)
     try:
         assert topics.total == 20 + 2 + 1 + 2  # a transaction's marker is an offset too
         back = read(topics, 22)

@@ -53,6 +53,9 @@ class FakeTopics:
     def trouble(self) -> str | None:
         return self.says
 
+    def shown(self, stream: str) -> str:
+        return stream
+
 
 @asynccontextmanager
 async def serving(

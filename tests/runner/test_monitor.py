@@ -1,9 +1,7 @@
 """A run notices records that the embedded broker has removed before the run read them."""
 
-from types import SimpleNamespace
-
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.configuration import load
@@ -44,26 +42,3 @@ def test_records_that_are_pushed_out_before_they_are_read_end_the_run() -> None:
         read(whole=False, count=9).close()
         with pytest.raises(BrokerError, match=r"effects\[0\]: expected to read offset 0 next, .*--broker local"):
             read(whole=True, count=9)
-
-
-def test_a_broker_that_does_not_answer_at_once_is_asked_again() -> None:
-    """It is asked on a busy machine whether records were pushed out or only aborted."""
-    with EmbeddedKafka() as broker:
-        settings = load(assignments=[f"broker={broker.bootstrap}", "topics.events=1", "worker.fetch_wait_ms=10"])
-        for one in admin.show(settings.partitions, settings.prefix):
-            broker.create_topic(one.name, one.partitions)
-        link = connection(settings)
-        monitor = Monitor(link, settings, lambda topic, messages: None, whole=True)
-        reader, answers = monitor._reader, [KafkaException(KafkaError(KafkaError._TIMED_OUT)), (0, 9)]
-
-        def late(place: TopicPartition, timeout: float) -> tuple[int, int]:
-            answer = answers.pop(0)
-            if isinstance(answer, KafkaException):
-                raise answer
-            return answer
-
-        monitor._reader = SimpleNamespace(get_watermark_offsets=late)
-        message = SimpleNamespace(value=lambda: b"", key=lambda: b"s", partition=lambda: 0, offset=lambda: 5)
-        monitor._measure("effects", message)
-        assert monitor.read == 1 and not answers, "it was asked again"
-        reader.close()

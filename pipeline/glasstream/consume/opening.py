@@ -6,6 +6,7 @@ from typing import Literal
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from glasstream.errors import BrokerError, InputError
+from glasstream.transport.offsets import bounds
 from glasstream_topics.access import READERS
 from glasstream_topics.errors import TopicError
 
@@ -62,10 +63,7 @@ def _place(consumer: Consumer, topic: str, partition: int, start: str) -> TopicP
     """Return the offset of the beginning of a partition, or of its current end."""
     place = TopicPartition(topic, partition, OFFSET_BEGINNING)
     if start == "latest":
-        try:
-            _, place.offset = consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)
-        except KafkaException as error:
-            raise BrokerError(f"{topic}[{partition}]: cannot be read: {error.args[0].str()}") from error
+        _, place.offset = bounds(consumer, topic, partition, _ANSWER_SECONDS)
     return place
 
 

@@ -1,17 +1,19 @@
 """Read the public topics back from the past and then continuously, outside any consumer group."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from msgspec.structs import replace
 
 from glasstream.consume.records import Records
 from glasstream.errors import BrokerError, RecordError, TopicError
 from glasstream.page.store import Store
 from glasstream.page.stream import Record, StreamHistory
 from glasstream.transport.connection import Connection
+from glasstream.transport.offsets import bounds
 from glasstream_topics import ALL, events_dead
 
 log = logging.getLogger(__name__)
@@ -25,6 +27,9 @@ TOPICS = (*_RECORDS, _DEAD)
 
 _BY_STREAM = {topic.name for topic in ALL if topic.key == "stream"}
 """Topics of which a stream has one partition, and the same in all of them."""
+
+_AT = " @ "
+"""Between the name of a stream and the prefix of its deployment."""
 
 _BATCH = 500
 _BACK_BATCH, _BACK_SECONDS, _BACK_BATCHES = 5_000, 0.05, 10
@@ -60,8 +65,10 @@ class Topics:
 
     Parameters
     ----------
-    connection, prefix
-        Connection to the brokers, and prefix of the topics.
+    connection
+        Connection to the brokers.
+    prefixes
+        Prefixes of the topics of one or several deployments. With several, each stream is shown as "stream @ prefix".
     history
         Largest number of records per partition that are read back.
 
@@ -73,8 +80,10 @@ class Topics:
         A topic does not exist.
     """
 
-    def __init__(self, connection: Connection, prefix: str, history: int) -> None:
-        self._prefix = prefix
+    def __init__(self, connection: Connection, prefixes: Sequence[str], history: int) -> None:
+        self._prefixes = list(dict.fromkeys(prefixes))
+        self._names = {prefix + topic: (prefix, topic) for prefix in self._prefixes for topic in TOPICS}
+        """Prefix and topic by full name."""
         self._all_down = False
         self._told: set[str] = set()
         self._connection, self._history = connection, history
@@ -97,8 +106,7 @@ class Topics:
         """Return what to read back (first offset and end by topic and partition), and where to begin."""
         spans: dict[tuple[str, int], tuple[int, int]] = {}
         starts = []
-        for topic in TOPICS:
-            name = self._prefix + topic
+        for name in self._names:
             try:
                 found = self._consumer.list_topics(name, timeout=_ASK_SECONDS).topics[name]
                 if found.error is not None or not found.partitions:
@@ -108,7 +116,7 @@ class Topics:
                     )
                 for partition in sorted(found.partitions):
                     place = TopicPartition(name, partition)
-                    low, high = self._consumer.get_watermark_offsets(place, timeout=_ASK_SECONDS)
+                    low, high = bounds(self._consumer, name, partition, _ASK_SECONDS)
                     place.offset = max(low, high - history)
                     starts.append(place)
                     if high > place.offset:
@@ -138,19 +146,36 @@ class Topics:
         Parameters
         ----------
         stream
-            Name of the stream.
+            Name of the stream, as it is shown.
         partition
             Partition of the topics whose key is the stream; None reads all.
         most_features
             Largest number of features to keep.
         """
+        mine, name = self._named(stream)
         places = [
-            (topic, one)
-            for topic, one in self._partitions
-            if topic != self._prefix + _DEAD
-            and (partition in (None, one) or topic.removeprefix(self._prefix) not in _BY_STREAM)
+            (full, one)
+            for full, one in self._partitions
+            for prefix, topic in (self._names[full],)
+            if prefix == mine and topic != _DEAD and (partition in (None, one) or topic not in _BY_STREAM)
         ]
-        return StreamBack(self, self._connection, places, self._history, StreamHistory(stream, most_features))
+        history = StreamHistory(stream, most_features)
+        return StreamBack(self, self._connection, places, self._history, history, name)
+
+    def shown(self, stream: str) -> str:
+        """Return the name under which a stream is shown: one without a prefix is of the first deployment."""
+        several = len(self._prefixes) > 1
+        return self._shown(*self._named(stream)) if several else stream
+
+    def _shown(self, prefix: str, stream: str) -> str:
+        return f"{stream}{_AT}{prefix}" if len(self._prefixes) > 1 else stream
+
+    def _named(self, shown: str) -> tuple[str, str]:
+        """Return the prefix and the name of a stream that is shown. A prefix contains no space, so there is one way."""
+        stream, at, prefix = shown.rpartition(_AT)
+        if len(self._prefixes) > 1 and at and prefix in self._prefixes:
+            return prefix, stream
+        return self._prefixes[0], shown
 
     def taken(self, message: Message) -> Taken | None:
         """Return the content of a message; None for a tombstone."""
@@ -161,7 +186,7 @@ class Topics:
         if not self._all_down:
             return None
         try:
-            self._consumer.list_topics(self._prefix + TOPICS[0], timeout=1.0)
+            self._consumer.list_topics(self._prefixes[0] + TOPICS[0], timeout=1.0)
         except KafkaException as error:
             return f"no broker answers: {error.args[0].str()}"
         self._all_down = False
@@ -197,7 +222,7 @@ class Topics:
                 yield taken
 
     def _taken(self, message: Message, place: tuple[str, int]) -> Taken | None:
-        topic = place[0].removeprefix(self._prefix)
+        prefix, topic = self._names[place[0]]
         written = message.timestamp()[1]
         if topic == _DEAD:
             headers = dict(message.headers() or [])
@@ -214,6 +239,8 @@ class Topics:
                     "Skipping unreadable record: %s. Further records like it on this topic are not reported.", error
                 )
             return Taken(topic, written, None)
+        if len(self._prefixes) > 1:
+            record = replace(record, stream=self._shown(prefix, record.stream))
         return Taken(topic, written, record, partition=place[1] if topic in _BY_STREAM else None)
 
 
@@ -234,6 +261,8 @@ class StreamBack:
         Largest number of records per partition to read back.
     history
         Receives the records.
+    name
+        Name of the stream in the keys of the records.
     """
 
     def __init__(
@@ -243,10 +272,11 @@ class StreamBack:
         places: Iterable[tuple[str, int]],
         most: int,
         history: StreamHistory,
+        name: str,
     ) -> None:
         self.history = history
         self._topics = topics
-        self._name = history.name.encode("utf-8", "surrogatepass")
+        self._name = name.encode("utf-8", "surrogatepass")
         self._read: dict[tuple[str, int], int] = {}
         """Offset of the newest message that was read, by topic and partition that has been read to its end once."""
         self._consumer = Consumer(_options(connection))
@@ -255,13 +285,13 @@ class StreamBack:
         try:
             for topic, partition in self._places:
                 place = TopicPartition(topic, partition)
-                low, high = self._consumer.get_watermark_offsets(place, timeout=_ASK_SECONDS)
+                low, high = bounds(self._consumer, topic, partition, _ASK_SECONDS)
                 place.offset = max(low, high - most)
                 starts.append(place)
             self._consumer.assign(starts)
-        except KafkaException as error:
+        except BaseException:
             self._consumer.close()
-            raise BrokerError(f"{topic}[{partition}]: cannot be read back: {error.args[0].str()}") from error
+            raise
 
     def read(self) -> bool:
         """Add further records to the history, and return whether it is complete now.

@@ -53,7 +53,8 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end.set)
     options = settings.page
-    topics = await asyncio.to_thread(Topics, connection(settings), settings.prefix, options.history)
+    prefixes = [settings.prefix, *options.prefixes_beside]
+    topics = await asyncio.to_thread(Topics, connection(settings), prefixes, options.history)
     store = Store(options.streams, options.features, options.listed, watched=settings.drift.finds_incidents)
     server = PageServer(topics, store, access, options.host, options.port, context)
     try:

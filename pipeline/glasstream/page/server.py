@@ -15,6 +15,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 
 from aiohttp import web
@@ -241,6 +242,8 @@ class PageServer:
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, f"expected at most {_VIEWERS} viewers at a time")
         try:
             view = view_of(request.query)
+            if view.stream is not None:
+                view = replace(view, stream=self._topics.shown(view.stream))
         except ValueError as error:
             return _text(HTTPStatus.BAD_REQUEST, str(error))
         answer = web.StreamResponse(

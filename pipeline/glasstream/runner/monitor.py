@@ -1,18 +1,18 @@
 """Monitor of a run: reads the public topics and the progress of the stages."""
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from glasstream.errors import BrokerError, RecordError
 from glasstream.explain.settings import NOVELTY
 from glasstream.learn.dead_letters import DeadLetter
 from glasstream.settings import Settings
 from glasstream.transport.connection import Connection
+from glasstream.transport.offsets import bounds
 from glasstream.transport.patience import heals
 from glasstream_topics import ALL, events_dead, progress_aggregator, progress_learner, progress_novelty
 
@@ -224,21 +224,11 @@ class Monitor:
         self._reader.close()
 
     def _kept(self, topic: str, partition: int) -> tuple[int, int]:
-        """Return the beginning and the end of a partition. Retry if the topic is new and has no leader yet.
+        """Return the beginning and the end of a partition.
 
         Raises
         ------
         BrokerError
             The broker does not answer in time.
         """
-        place = TopicPartition(self._prefix + topic, partition)
-        until = time.monotonic() + _ASK_SECONDS
-        while True:
-            try:
-                low, high = self._reader.get_watermark_offsets(place, timeout=_ASK_SECONDS)
-            except KafkaException as error:
-                if time.monotonic() > until:
-                    raise BrokerError(f"{place.topic}[{partition}]: cannot be read: {error.args[0].str()}") from error
-                time.sleep(0.1)
-            else:
-                return int(low), int(high)
+        return bounds(self._reader, self._prefix + topic, partition, _ASK_SECONDS)

@@ -7,6 +7,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from glasstream.errors import BrokerError, UnavailableError
 from glasstream.transport.connection import Connection
+from glasstream.transport.offsets import bounds
 from glasstream.transport.patience import heals
 
 #: Seconds within which a broker must show that it is there.
@@ -25,28 +26,9 @@ def watermarks(connection: Connection, topic: str, partition: int, timeout: floa
     """
     client = Consumer(connection.consumer(read_committed=False))
     try:
-        return _watermarks(client, topic, partition, timeout)
+        return bounds(client, topic, partition, timeout)
     finally:
         client.close()
-
-
-def _watermarks(client: Consumer, topic: str, partition: int, timeout: float) -> tuple[int, int]:
-    deadline = time.monotonic() + timeout
-    while True:
-        left = max(deadline - time.monotonic(), _POLL)
-        try:
-            found = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=left, cached=False)
-            reason, away = "no answer", True
-        except KafkaException as error:
-            found, reason = None, error.args[0].str()
-            away = heals(error.args[0])
-        if found is not None:
-            low, high = found
-            return int(low), int(high)
-        if time.monotonic() + _POLL > deadline:
-            kind = UnavailableError if away else BrokerError
-            raise kind(f"got no offsets of {topic}[{partition}] within {timeout:g} s: {reason}")
-        time.sleep(_POLL)  # a new topic has no leader yet
 
 
 def read_to_end(
@@ -96,7 +78,7 @@ def read_to_end(
         while position < high:
             left = deadline - time.monotonic()
             if left <= 0:
-                _watermarks(reader, topic, partition, _ANSWER)  # check that a broker still answers
+                bounds(reader, topic, partition, _ANSWER)  # check that a broker still answers
                 raise UnavailableError(
                     f"{topic}[{partition}] was read to offset {position} of {high}, and no further within "
                     f"{timeout:g} s: the broker is too slow, or another producer's transaction is still open there "
