@@ -58,6 +58,17 @@ def test_through_kafka_equals_the_reference(kafka: str, data_dir: Path, finished
     assert_same(run, reference)
 
 
+def test_effects_without_labels_through_kafka(kafka: str, data_dir: Path, finished_run: Finish) -> None:
+    """Only a broker brings events and their late labels to several workers; the effects go by events."""
+    late = ["--label-delay", "300", "--set", "explain.unlabelled=true", "--explain", "ipfi,ipdp"]
+    arguments = [*elec2(data_dir, 3_000, "tree"), *late]
+    reference = finished_run("--broker", "none", "--rows-per-message", "500", *arguments)
+    effects = [orjson.loads(line) for line in reference.file("effects").splitlines()]
+    assert effects[-1]["row"] == 2_999 and all(one["row"] == one["seq"] for one in effects)
+    run = finished_run("--broker", kafka, "--explainers", "3", "--rows-per-message", "7", *arguments)
+    assert_same(run, reference)
+
+
 def test_categories_missing_cells_and_a_boolean(data_dir: Path, finished_run: Finish) -> None:
     """The same for other models, and cells of every kind, which travel as bytes through the topics."""
     arguments = ["--csv", str(data_dir / "adult.csv.gz"), "--target", "target", "--rows", "3000"]
