@@ -11,7 +11,7 @@ import pytest
 
 from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.consume import Origin, drift, effects, importance, opening
-from glasstream.errors import BrokerError, RecordError, VersionError
+from glasstream.errors import BrokerError, InputError, RecordError, VersionError
 from glasstream_topics import drift as drift_topic
 from glasstream_topics import effects as effects_topic
 from glasstream_topics import importance as importance_topic
@@ -96,6 +96,33 @@ def test_latest_begins_after_the_call(writer: Writer) -> None:
     with importance(writer.bootstrap, prefix=PREFIX, kafka=FAST, start="latest", timeout=SECONDS) as records:
         writer.send(estimate(1))
         assert next(records).row == 1
+
+
+def test_a_reader_continues_at_the_positions_of_another(writer: Writer) -> None:
+    """Not those of records that came before: also behind skipped ones, and in a partition without new records."""
+    writer.send(estimate(0), estimate(1, "other"), b"damaged")
+    options: dict[str, Any] = {"prefix": PREFIX, "kafka": FAST, "follow": False, "damaged": "skip", "streams": "s"}
+    with importance(writer.bootstrap, **options) as records:
+        assert records.positions == {}
+        assert [record.row for record in records] == [0]
+        reached = records.positions
+    assert [*reached.values()] == [3]  # one partition has records
+    with importance(writer.bootstrap, start=reached, **options) as records:
+        assert records.positions == reached
+        assert not [*records]
+        assert records.positions == reached
+    writer.send(estimate(2))
+    with importance(writer.bootstrap, start=reached, **options) as records:
+        assert [record.row for record in records] == [2]
+    assert records.positions == {}
+
+
+def test_a_position_behind_the_end_or_for_a_group_is_refused(writer: Writer) -> None:
+    writer.send(estimate(0))
+    with pytest.raises(InputError, match=r"up to [01], the end of test\.importance\[1\], got 7; the topic was deleted"):
+        importance(writer.bootstrap, prefix=PREFIX, kafka=FAST, start={1: 7})
+    with pytest.raises(InputError, match="expected earliest or latest for a group"):
+        importance(writer.bootstrap, prefix=PREFIX, kafka=FAST, start={1: 0}, group="g")
 
 
 def test_a_reader_ends_when_nothing_comes_when_time_is_up_or_when_told(writer: Writer) -> None:

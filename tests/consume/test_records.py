@@ -73,7 +73,7 @@ def test_a_damaged_record_is_refused_by_place(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"start": "yesterday"}, "start: expected earliest or latest, got 'yesterday'"),
+        ({"start": "yesterday"}, "start: expected earliest, latest or offsets by partition, got 'yesterday'"),
         ({"damaged": "ignore"}, "damaged: expected raise or skip, got 'ignore'"),
         ({"group": "g", "follow": False}, "group: expected None with follow=False"),
         ({"kafka": {"no.such.setting": "1"}}, "no.such.setting"),

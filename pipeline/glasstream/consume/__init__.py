@@ -42,7 +42,9 @@ class Options(TypedDict, total=False):
         every stream.
     start
         `earliest` (default) begins with the oldest record that is kept. `latest` begins with records that arrive after
-        the call, or after the group was joined. A group that has committed offsets continues from them.
+        the call, or after the group was joined. A group that has committed offsets continues from them. Without a
+        group, a mapping from partitions to offsets, such as `Reader.positions` of an earlier reader, begins each
+        partition at its offset, or at the oldest record that is kept, if that comes later.
     group
         Name under which Kafka stores the reader's position, and under which several readers share the partitions. A
         record counts as read when the caller asks for the next one, or leaves the `with` block without an error. After
@@ -62,7 +64,7 @@ class Options(TypedDict, total=False):
 
     prefix: str
     streams: str | Collection[str] | None
-    start: Literal["earliest", "latest"]
+    start: Literal["earliest", "latest"] | Mapping[int, int]
     group: str | None
     follow: bool
     idle: float | None

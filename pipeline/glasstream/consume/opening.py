@@ -16,7 +16,7 @@ _ANSWER_SECONDS = 10.0
 def opened(
     bootstrap: str,
     topic: str,
-    start: Literal["earliest", "latest"],
+    start: Literal["earliest", "latest"] | Mapping[int, int],
     group: str | None,
     kafka: Mapping[str, str],
 ) -> Consumer:
@@ -25,7 +25,7 @@ def opened(
     Raises
     ------
     InputError
-        librdkafka rejects the settings.
+        librdkafka rejects the settings, or a partition ends before the offset at which reading should start.
     BrokerError
         No Kafka answers.
     TopicError
@@ -38,7 +38,7 @@ def opened(
         "group.id": group or READERS,
         "isolation.level": "read_committed",
         # Without a group, this applies only if a record was deleted before it was read. The oldest kept record is next.
-        "auto.offset.reset": start if group else "earliest",
+        "auto.offset.reset": "latest" if group and start == "latest" else "earliest",
         "enable.auto.commit": group is not None,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
@@ -59,11 +59,24 @@ def opened(
     return consumer
 
 
-def _place(consumer: Consumer, topic: str, partition: int, start: str) -> TopicPartition:
-    """Return the offset of the beginning of a partition, or of its current end."""
+def _place(
+    consumer: Consumer, topic: str, partition: int, start: Literal["earliest", "latest"] | Mapping[int, int]
+) -> TopicPartition:
+    """Return where reading starts: at the oldest record, at the current end, or at an offset, if it is still kept."""
     place = TopicPartition(topic, partition, OFFSET_BEGINNING)
-    if start == "latest":
-        _, place.offset = bounds(consumer, topic, partition, _ANSWER_SECONDS)
+    wanted = start if isinstance(start, str) else start.get(partition)
+    if wanted in (None, "earliest"):
+        return place
+    oldest, end = bounds(consumer, topic, partition, _ANSWER_SECONDS)
+    if not isinstance(wanted, int):
+        place.offset = end
+        return place
+    if wanted > end:
+        raise InputError(
+            f"start: expected an offset up to {end}, the end of {topic}[{partition}], got {wanted}; the topic was "
+            "deleted and created again, or the broker lost the end of its log"
+        )
+    place.offset = max(wanted, oldest)
     return place
 
 

@@ -56,7 +56,7 @@ class Reader(Generic[T], Iterator[T]):
         *,
         prefix: str = DEFAULT_PREFIX,
         streams: str | Collection[str] | None = None,
-        start: Literal["earliest", "latest"] = "earliest",
+        start: Literal["earliest", "latest"] | Mapping[int, int] = "earliest",
         group: str | None = None,
         follow: bool = True,
         idle: float | None = None,
@@ -64,8 +64,10 @@ class Reader(Generic[T], Iterator[T]):
         damaged: Literal["raise", "skip"] = "raise",
         kafka: Mapping[str, str] | None = None,
     ) -> None:
-        if start not in ("earliest", "latest"):
-            raise InputError(f"start: expected earliest or latest, got {start!r}")
+        if not isinstance(start, Mapping) and start not in ("earliest", "latest"):
+            raise InputError(f"start: expected earliest, latest or offsets by partition, got {start!r}")
+        if group is not None and isinstance(start, Mapping):
+            raise InputError("start: expected earliest or latest for a group, which has positions of its own")
         if damaged not in ("raise", "skip"):
             raise InputError(f"damaged: expected raise or skip, got {damaged!r}")
         if group is not None and not follow:
@@ -117,6 +119,22 @@ class Reader(Generic[T], Iterator[T]):
                 return record
             self._count_as_used()
         raise StopIteration
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """Offset of the next record to read in each partition; empty in a group, and where reading has not begun.
+
+        A reader that gets them as `start` continues exactly behind the last record that this one returned.
+        """
+        if self._in_group or self._closed:
+            return {}
+        places = self._consumer.assignment()
+        reached = self._consumer.position(places)
+        pairs = [
+            (one.partition, one.offset if one.offset >= 0 else first.offset)
+            for first, one in zip(places, reached, strict=True)
+        ]
+        return {partition: offset for partition, offset in pairs if offset >= 0}
 
     def to_arrow(self) -> "pyarrow.Table":
         """Read all remaining records into a table, and close the reader.

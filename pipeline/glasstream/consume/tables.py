@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-Type = Literal["integer", "number", "truth", "name", "text"]
-"""Type of a column: `name` is a text of which a table has few different ones, so that it is a category."""
+Type = Literal["integer", "number", "truth", "name", "text", "json"]
+"""Type of a column. `name` is a text of which a table has few different ones, so that it is a category. `json` is a
+text with the JSON of a list or a mapping."""
 
 BATCH: Final = 10_000
 """Number of records that are turned into columns at a time."""
@@ -149,8 +150,8 @@ def arrow_schema(layout: Layout[Any]) -> "pyarrow.Schema":
     return pyarrow.schema(fields)
 
 
-def with_tables(*modules: str) -> None:
-    """Check that libraries of the extra `tables` are installed.
+def with_tables(*modules: str, extra: str = "tables") -> None:
+    """Check that libraries of an extra are installed.
 
     Raises
     ------
@@ -159,7 +160,7 @@ def with_tables(*modules: str) -> None:
     """
     for module in modules:
         if find_spec(module) is None:
-            raise InputError(f"tables: expected {module}, got none; pip install 'glasstream[tables]'")
+            raise InputError(f"{extra}: expected {module}, got none; pip install 'glasstream[{extra}]'")
 
 
 class _Field(NamedTuple):
@@ -206,8 +207,8 @@ def _columns(name: str, kind: Any, nullable: bool = False) -> Iterator[Column]:
         yield Column(name + _NUMBER, "number", nullable=True)
     else:
         types: dict[Any, Type] = {int: "integer", float: "number", bool: "truth"}
-        name_or_text: Type = "name" if plain is str or get_origin(plain) is Literal else "text"
-        yield Column(name, types.get(plain, "text" if name in _FREE_TEXTS else name_or_text), nullable)
+        name_or_json: Type = "name" if plain is str or get_origin(plain) is Literal else "json"
+        yield Column(name, types.get(plain, "text" if name in _FREE_TEXTS else name_or_json), nullable)
 
 
 def _values(kind: Any, value: Any) -> Sequence[Any]:
