@@ -1,9 +1,9 @@
 """Fixtures that all tests share: the data, a real Kafka, and the tiers.
 
 Fast tests run by default, the slow ones with `--slow`, and the long ones, too, with `--long`. A test that asks for
-`kafka`, `local_broker` or `cluster` gets the marker `kafka`, one that asks for `chromium` the marker `browser`. Tests
-of some folders get the marker `program`, and others carry it; `--quick` leaves all three out. What is missing on this
-machine skips the tests that need it, in one line of the summary; with CI=true, and for Kafka also with
+`kafka`, `local_broker`, `cluster` or `schema_registry` gets the marker `kafka`, one that asks for `chromium` the marker
+`browser`. Tests of some folders get the marker `program`, and others carry it; `--quick` leaves all three out. What is
+missing on this machine skips the tests that need it, in one line of the summary; with CI=true, and for Kafka also with
 GLASSTREAM_REQUIRE_KAFKA=1, it fails them.
 """
 
@@ -33,6 +33,7 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 """Number of tests that were left out, by the option that runs them."""
 NO_DATA = "no data sets"
 NO_KAFKA = "no real Kafka"
+NO_REGISTRY = "no schema registry"
 NO_BROWSER = "no browser"
 NO_PROMETHEUS = "no Prometheus"
 NO_NODE = "no Node"
@@ -75,7 +76,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if {"kafka", "local_broker", "cluster"} & set(getattr(item, "fixturenames", ())):
+        if {"kafka", "local_broker", "cluster", "schema_registry"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("kafka")
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
@@ -117,7 +118,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.skipped and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2].removeprefix("Skipped: ")
-        if reason.startswith((NO_DATA, NO_KAFKA, NO_BROWSER, NO_PROMETHEUS, NO_NODE)):
+        if reason.startswith((NO_DATA, NO_KAFKA, NO_REGISTRY, NO_BROWSER, NO_PROMETHEUS, NO_NODE)):
             report.longrepr = (__file__, 1, reason)
     return report
 

@@ -17,13 +17,27 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from glasstream.errors import SettingsError, UnavailableError
 from glasstream.intake.formats import Format
 from glasstream.intake.misfit import Misfit
 from glasstream.intake.settings import IntakeSettings
 from glasstream.stages.schemas import LOGIN, format_maker
+from tests.intake.orders import (
+    ADDED,
+    DOUBLE,
+    INCOME,
+    OF_AGE,
+    OF_INCOME,
+    READER,
+    REMOVED,
+    RENAMED,
+    TEXT,
+    V1,
+    json_schema,
+    message,
+    record,
+)
 from tests.intake.registry import Registry, registry
 
 CONTEXT = SerializationContext("orders", MessageField.VALUE)
@@ -33,21 +47,6 @@ CONTEXT = SerializationContext("orders", MessageField.VALUE)
 def schemas() -> Iterator[Registry]:
     with registry() as made:
         yield made
-
-
-def record(*fields: dict[str, Any]) -> str:
-    return json.dumps({"type": "record", "name": "Order", "fields": list(fields)})
-
-
-AGE = {"name": "age", "type": "int"}
-INCOME = {"name": "income", "type": "double"}
-V1 = record(AGE, INCOME)
-ADDED = record(AGE, INCOME, {"name": "town", "type": ["null", "string"], "default": None})
-REMOVED = record(AGE)
-RENAMED = record(AGE, {"name": "salary", "type": "double", "aliases": ["income"]})
-READER = record(
-    {**AGE, "aliases": ["years"]}, {"name": "income", "type": "double", "aliases": ["salary"], "default": 0.0}
-)
 
 
 def reader(address: str | None, name: str, environment: dict[str, str] | None = None, **settings: Any) -> Format:
@@ -108,30 +107,12 @@ def test_times_and_decimals_of_avro_are_numbers(schemas: Registry) -> None:
 def test_json_schema_of_any_version(schemas: Registry) -> None:
     one = reader(schemas.address, "json-schema")
     client = SchemaRegistryClient({"url": schemas.address})
-    for properties in ({"age": {"type": "integer"}}, {"age": {"type": "integer"}, "town": {"type": "string"}}):
-        schema = json.dumps({"title": "Order", "type": "object", "properties": properties})
+    for properties in ({"age": "integer"}, {"age": "integer", "town": "string"}):
+        schema = json_schema(**properties)
         value = JSONSerializer(schema, client)({"age": 4}, CONTEXT)
         assert value is not None and read(one, value) == {"age": 4}
     with pytest.raises(Misfit, match="do not fit"):
         one.read("orders", value[:5] + b'{"age": "x"}')
-
-
-def message(*fields: tuple[str, int, int], path: Path | None = None) -> Any:
-    """Return the class of a message `shop.Order`, and write its descriptor set."""
-    files = descriptor_pb2.FileDescriptorSet()
-    file = files.file.add(name="order.proto", package="shop", syntax="proto3")
-    order = file.message_type.add(name="Order")
-    for name, number, kind in fields:
-        order.field.add(name=name, number=number, type=kind, label=1)  # type: ignore[arg-type]
-    if path is not None:
-        path.write_bytes(files.SerializeToString())
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
-
-
-LONG, DOUBLE, TEXT = 3, 1, 9
-OF_AGE, OF_INCOME = ("age", 1, LONG), ("income", 2, DOUBLE)
 
 
 def test_protobuf_by_numbers_of_fields(schemas: Registry, tmp_path: Path) -> None:

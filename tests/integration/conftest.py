@@ -13,8 +13,11 @@ import psutil
 import pytest
 
 from glasstream.configuration import load
+from glasstream.errors import BrokerError
+from tests.conftest import IN_CI, NO_REGISTRY
 from tests.deployment import ROOT, Deployment
 from tests.fork_server import Forked, fork_server
+from tests.integration.apicurio import Apicurio, apicurio
 
 
 @pytest.fixture
@@ -29,6 +32,20 @@ def deploy(kafka: str, prefix: str, tmp_path: Path) -> Iterator[Callable[..., De
             return deployment
 
         yield make
+
+
+@pytest.fixture(scope="module")
+def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
+    """A real schema registry that the tests of a module share. Their subjects are those of their own topics."""
+    with ExitStack() as stack:
+        try:
+            started = stack.enter_context(apicurio(tmp_path_factory.mktemp("registry")))
+        except BrokerError as error:
+            reason = f"{NO_REGISTRY}: {error}"
+            if IN_CI:
+                pytest.fail(reason, pytrace=False)
+            pytest.skip(reason)
+        yield started
 
 
 @dataclass
