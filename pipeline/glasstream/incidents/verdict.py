@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri  # type: ignore[import-untyped]
 
+from glasstream.incidents import exchange
 from glasstream.incidents.betting import BINS
 from glasstream.incidents.histogram import Histogram
 from glasstream.incidents.series import Name
@@ -35,6 +36,7 @@ _KNOWN = 30  # fewest values before the incident
 _SAME, _MOVED = 1.63, 2.2  # Kolmogorov-Smirnov statistic: 1 % and 1 in 10,000 of unchanged samples exceed it
 _LIKE = 0.2  # share of a distance that a factor or a swap may leave unexplained
 _BETTER = 0.5  # of the distance to another feature, from which on values are not those of that feature
+_CLEARLY = 50.0  # odds of a swap, for each pair that could be one: the shares of two values alone never reach them
 _RISE, _RISE_OF_STRONG, _RISE_OF_LOSS = 3.5, 2.0, 1.0  # standard errors of a mean; less if its bets agree
 _STRONG = 4.0  # log10 of the wealth of a series that takes part in an incident
 _CHANCE = 1e-3  # that labels which follow the same rule look as if they did not
@@ -229,6 +231,8 @@ def _faults(sample: Sample, changes: _Changes) -> list[Affected]:
 def _swaps(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> dict[int, int]:
     """Return the features that changed places, each with its partner."""
     fits = []
+    least_odds = np.log(_CLEARLY * max(1, len(moved) * (len(moved) - 1) // 2))
+    labels = _labels(sample)
     for place, j in enumerate(moved):
         for k in moved[place + 1 :]:
             if (sample.kinds[j] == 2) != (sample.kinds[k] == 2):
@@ -236,7 +240,10 @@ def _swaps(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> d
             there = sample.inputs[k].distance(sample.values[:, j])
             back = sample.inputs[j].distance(sample.values[:, k])
             worst, least = max(there, back), float(min(distance[j], distance[k]))
-            if worst < min(max(_SAME, _LIKE * least), _BETTER * least):
+            if worst >= min(max(_SAME, _LIKE * least), _BETTER * least):
+                continue
+            befores, values = [sample.inputs[one] for one in (j, k)], [sample.values[:, one] for one in (j, k)]
+            if exchange.log_odds(befores, values, labels) > least_odds:
                 fits.append((worst, j, k))
     partners: dict[int, int] = {}
     for _, j, k in sorted(fits):
@@ -283,10 +290,7 @@ def _other_answers(sample: Sample) -> bool:
     This compares mean labels over the bins of each feature, and over quarters of its values, by a chi-square statistic.
     """
     chance = _CHANCE / (2 * max(1, len(sample.inputs)))
-    targets = sample.label.clipped(sample.targets)
-    shares, before_all = sample.label.shares, sample.label.answer
-    mean = float((shares * before_all).sum())
-    variance = max(float(targets.var()), float((shares * (before_all - mean) ** 2).sum()), 1e-12 * mean * mean, 1e-300)
+    targets, _, variance = _labels(sample)
     for j, before in enumerate(sample.inputs):
         bins = before.bins(sample.values[:, j])
         quarters = np.minimum(3, (4.0 * (np.cumsum(before.shares) - 0.5 * before.shares)).astype(np.int64))
@@ -302,6 +306,15 @@ def _other_answers(sample: Sample) -> bool:
             if freedom and statistic / max(before.block, sample.label.block) > chdtri(freedom, chance):
                 return True
     return False
+
+
+def _labels(sample: Sample) -> exchange.Labels:
+    """Return the labels since the alarm without the weight of outliers, the mean of those before, and a variance."""
+    targets = sample.label.clipped(sample.targets)
+    shares, before = sample.label.shares, sample.label.answer
+    mean = float((shares * before).sum())
+    variance = max(float(targets.var()), float((shares * (before - mean) ** 2).sum()), 1e-12 * mean * mean, 1e-300)
+    return exchange.Labels(targets, mean, variance)
 
 
 def _redistributed(sample: Sample) -> list[int]:
