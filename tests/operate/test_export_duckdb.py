@@ -1,21 +1,19 @@
 """`glasstream export --to duckdb`: every record is added once, whatever interrupts the export."""
 
-import random
+import re
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import orjson
 import pytest
-from click.testing import CliRunner, Result
 
 from glasstream.brokers.embedded import EmbeddedKafka
-from glasstream.command.cli import cli
+from glasstream.command import export as command
 from glasstream.consume import importance, opening, tables
 from glasstream.consume.tables import Layout
 from glasstream.errors import InputError, VersionError
@@ -24,40 +22,15 @@ from glasstream.operate import export as exports
 from glasstream.operate.database import TYPES, Database
 from glasstream.operate.export import TABLES
 from glasstream.transport.offsets import bounds
-from tests.consume.writing import ESTIMATE, SECONDS, Writer, estimate
+from tests.consume.writing import SECONDS, Writer, estimate
+from tests.operate.exporting import FAST, FEATURES, PREDICTED, ROWS, exported
 from tests.topics.golden_records import checked_in
-
-FAST = {"fetch.wait.max.ms": "10"}
-PREDICTED = orjson.loads(checked_in("predictions.v1.json"))
-FEATURES = len(ESTIMATE["features"])
-"""Number of rows of a record."""
-ROWS = 6 * FEATURES
-"""Number of rows of the records that are there from the start."""
-
-
-@pytest.fixture
-def writer(embedded: EmbeddedKafka) -> Writer:
-    """To `importance`, of two partitions, which has records of two streams and one that is none."""
-    embedded.create_topic("test.importance", 2)
-    writer = Writer(embedded.bootstrap, "test.importance")
-    writer.send(*(estimate(row, 'a "stream", with\nmarks') for row in range(5)), b"no record")
-    writer.send(estimate(7, "other"), key=b"other")
-    return writer
 
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     """Of the same name as a table, which must not make names ambiguous."""
     return tmp_path / "importance.duckdb"
-
-
-def arguments(bootstrap: str, out: Path, *options: str) -> list[str]:
-    fast = [word for name, value in FAST.items() for word in ("--set", f"kafka.{name}={value}")]
-    return ["export", "--broker", bootstrap, "--prefix", "test.", "--out", str(out), *fast, *options]
-
-
-def exported(bootstrap: str, out: Path, *options: str) -> Result:
-    return CliRunner().invoke(cli, arguments(bootstrap, out, *options), standalone_mode=False, catch_exceptions=False)
 
 
 def query(path: Path, text: str) -> list[tuple[Any, ...]]:
@@ -71,13 +44,6 @@ def query(path: Path, text: str) -> list[tuple[Any, ...]]:
             if "Could not set lock" not in str(error) or time.monotonic() > end:
                 raise
             time.sleep(0.01)
-
-
-def wait_for(what: str, holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < end, f"no {what}"
-        time.sleep(0.2)  # the export needs the database in between
 
 
 def test_a_table_holds_what_a_reader_returns(writer: Writer, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,11 +103,11 @@ def test_an_export_that_fails_half_way_is_continued(writer: Writer, out: Path, m
     rest = Database.append
     calls = []
 
-    def full(self: Database, *given: Any) -> None:
+    def full(self: Database, *given: Any) -> int:
         calls.append(given)
         if len(calls) == 2:
             monkeypatch.setattr(database_file, "OFFSETS", "no_such_table")
-        rest(self, *given)
+        return rest(self, *given)
 
     monkeypatch.setattr(Database, "append", full)
     with pytest.raises(InputError, match=f"--out {out}: cannot be written: .*no_such_table"):
@@ -161,48 +127,6 @@ def test_a_record_of_another_release_ends_the_export_and_loses_nothing(writer: W
     assert query(out, "SELECT count(*) FROM importance") == [(ROWS,)]
 
 
-@pytest.mark.slow
-def test_killed_at_random_moments_it_adds_every_record_once(writer: Writer, embedded: EmbeddedKafka, out: Path) -> None:
-    embedded.create_topic("test.predictions", 1)
-    others, draws = Writer(writer.bootstrap, "test.predictions"), random.Random(7)
-    ended, sent = threading.Event(), range(100, 1_000_000, 10)
-    numbers = iter(sent)
-
-    def send() -> None:
-        while not ended.wait(0.05):
-            row = next(numbers)
-            writer.send(*(estimate(row, f"s{number}") for number in range(10)), key=str(row).encode())
-            others.send(orjson.dumps({**PREDICTED, "seq": row}))
-
-    def rows() -> int:
-        try:
-            return int(query(out, "SELECT count(*) FROM importance")[0][0])
-        except (duckdb.IOException, duckdb.CatalogException):
-            return 0  # not made yet
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    command = [sys.executable, "-m", "glasstream", *arguments(writer.bootstrap, out, "--follow")]
-    before = 0
-    try:
-        for _ in range(3):
-            export = subprocess.Popen([*command, "importance", "predictions"], stderr=subprocess.DEVNULL)
-            wait_for("further rows", lambda before=before: rows() > before)  # type: ignore[misc]
-            time.sleep(draws.random())
-            assert export.poll() is None
-            export.kill()
-            export.wait()
-            before = rows()
-    finally:
-        ended.set()
-        sender.join()
-    exported(writer.bootstrap, out, "importance", "predictions")
-    times = sent.index(next(numbers))
-    count = ROWS + 10 * FEATURES * times
-    assert query(out, "SELECT count(*), count(DISTINCT (stream, row, feature)) FROM importance") == [(count, count)]
-    assert query(out, "SELECT seq FROM predictions") == [(row,) for row in sent[:times]]
-
-
 def test_an_export_that_follows_adds_records_and_says_what_it_skips(
     writer: Writer, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,25 +135,25 @@ def test_an_export_that_follows_adds_records_and_says_what_it_skips(
     class Stop(Exception):
         pass
 
-    rounds, some = [], exports._some
+    totals, turn = [], exports._turn
 
-    def counted(feed: Any) -> None:
-        some(feed)
-        count = feed.database.prepare("importance", feed.layout, "test.importance", None, ())  # nobody has it open
-        rounds.append(sum(count.values()))
-        if len(rounds) == 1:
-            writer.send(estimate(8), b"damaged", b"damaged")
-        if rounds[-1] == 10:
+    def counted(feed: Any, every: float) -> None:
+        turn(feed, every)
+        offsets = feed.sink.prepare("importance", feed.layout, "test.importance", None, ())  # nobody has it open
+        totals.append(sum(offsets.values()))
+        if totals[-1] == 7 and totals.count(7) == 1:
+            writer.send(estimate(8), b"damaged", b"damaged", estimate(9))
+        if totals.count(11) == 2:
             raise Stop
 
-    monkeypatch.setattr(exports, "_some", counted)
-    monkeypatch.setattr(exports, "_IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(exports, "_turn", counted)
     said: list[str] = []
     monkeypatch.setattr("glasstream.command.export._warn", said.append)
     with pytest.raises(Stop):
-        exported(writer.bootstrap, out, "importance", "--follow")
-    assert query(out, "SELECT count(*) FROM importance") == [(7 * FEATURES,)]
-    assert said[0] == "skipped records of test.importance that cannot be read: 1"
+        exported(writer.bootstrap, out, "importance", "--follow", "--every", "0.1")
+    assert query(out, "SELECT count(*) FROM importance") == [(8 * FEATURES,)]
+    lines = [re.fullmatch(r"skipped records of test\.importance that cannot be read: (\d)", line) for line in said]
+    assert sum(int(line[1]) for line in lines if line) == 3 and all(lines)
 
 
 HOLD = "import sys, duckdb; opened = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
@@ -242,10 +166,10 @@ def test_it_waits_for_another_program_that_has_the_database_open(
         [sys.executable, "-c", HOLD, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert other.stdout is not None and other.stdout.readline() == "open\n"
-    monkeypatch.setattr(exports, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(command, "_PATIENCE_SECONDS", 0.3)
     with pytest.raises(InputError, match=f"--out {out}: cannot be written: .*Could not set lock"):
         exported(writer.bootstrap, out, "importance")
-    monkeypatch.setattr(exports, "_PATIENCE_SECONDS", SECONDS)
+    monkeypatch.setattr(command, "_PATIENCE_SECONDS", SECONDS)
     timer = threading.Timer(0.5, other.communicate)
     timer.start()
     result = exported(writer.bootstrap, out, "importance")
@@ -321,13 +245,6 @@ def test_a_place_that_cannot_be_written_is_an_error(writer: Writer, tmp_path: Pa
     with pytest.raises(InputError, match=r"cannot be written: .*not a valid DuckDB"):
         exported(writer.bootstrap, tmp_path / "text.duckdb", "importance")
     assert (tmp_path / "text.duckdb").read_text() == "no database" * 1000
-
-
-def test_a_file_has_one_topic_and_follows_none(writer: Writer, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--follow: expected --to duckdb, got parquet"):
-        exported(writer.bootstrap, tmp_path / "x", "importance", "--follow")
-    with pytest.raises(InputError, match="expected one TOPIC for a file of the format csv, got 2"):
-        exported(writer.bootstrap, tmp_path / "x.csv", "importance", "drift")
 
 
 def test_a_missing_topic_makes_no_table(writer: Writer, out: Path) -> None:

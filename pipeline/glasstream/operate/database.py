@@ -7,17 +7,17 @@ written, and other programs can query it between the batches of an export that f
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from glasstream.consume.tables import Column, Layout, with_tables
+from glasstream.consume.tables import Column, Layout, arrow, arrow_schema, with_tables
 from glasstream.errors import InputError
+from glasstream.operate.progress import Content, expect_same
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow
 
 TYPES: Final[Mapping[str, str]] = {
     "integer": "BIGINT", "number": "DOUBLE", "truth": "BOOLEAN", "name": "VARCHAR", "text": "VARCHAR", "json": "JSON",
@@ -60,27 +60,11 @@ class Database:
     def prepare(
         self, table: str, layout: Layout[Any], topic: str, topic_id: str | None, streams: Collection[str]
     ) -> dict[int, int]:
-        """Create the table, or check that it can be continued, and return the offsets at which to continue.
+        """Return the offsets at which to continue a table: see `glasstream.operate.progress.Sink`.
 
         A table of an earlier release gets the columns that it lacks.
-
-        Parameters
-        ----------
-        table
-            Name of the table.
-        layout
-            Columns of the table.
-        topic, topic_id
-            Full name and id of the topic; None if its brokers give topics no ids.
-        streams
-            Names of the streams to export; none for all of them.
-
-        Raises
-        ------
-        InputError
-            The table holds something else, or the file cannot be written.
         """
-        names = sorted(streams)
+        content = Content(topic, topic_id, sorted(streams))
         with self._transaction() as database:
             database.execute(
                 f"CREATE TABLE IF NOT EXISTS {EXPORTS} ("
@@ -94,53 +78,40 @@ class Database:
             row = database.execute(f'SELECT topic, topic_id, streams FROM {EXPORTS} WHERE "table" = ?', [table])
             saved = row.fetchone()
             if saved is not None:
-                self._expect_same(table, saved, (topic, topic_id, names))
+                expect_same(self._told(table), Content(*saved), content)
             elif columns:
                 raise InputError(f"{self._told(table)} was not made by this command; give another --out")
             else:
                 database.execute(f"CREATE TABLE {_quoted(table)} ({', '.join(map(_definition, layout.columns))})")
-                database.execute(f"INSERT INTO {EXPORTS} VALUES (?, ?, ?, ?)", [table, topic, topic_id, names])
+                database.execute(
+                    f"INSERT INTO {EXPORTS} VALUES (?, ?, ?, ?)", [table, topic, topic_id, content.streams]
+                )
                 return {}
             self._adapt(database, table, columns, layout)
             offsets = database.execute(f'SELECT "partition", next_offset FROM {OFFSETS} WHERE "table" = ?', [table])
             return dict(offsets.fetchall())
 
-    def append(self, table: str, rows: "pyarrow.RecordBatch | None", offsets: Mapping[int, int]) -> None:
-        """Commit rows together with the offsets behind them.
+    def append(self, table: str, layout: Layout[Any], records: Sequence[Any], offsets: Mapping[int, int]) -> int:
+        """Commit records together with the offsets behind them: see `glasstream.operate.progress.Sink`.
 
         Raises
         ------
         InputError
             The file cannot be written, or another program has kept it open for too long.
         """
-        with self._transaction() as database:
-            if rows is not None:
-                import pyarrow
+        import pyarrow
 
-                database.register("batch", pyarrow.Table.from_batches([rows]))
-                database.execute(f"INSERT INTO {_quoted(table)} BY NAME SELECT * FROM batch")
-                database.unregister("batch")
+        rows = pyarrow.Table.from_batches(arrow(layout, records), arrow_schema(layout))
+        with self._transaction() as database:
+            database.register("batch", rows)
+            database.execute(f"INSERT INTO {_quoted(table)} BY NAME SELECT * FROM batch")
+            database.unregister("batch")
             for partition, offset in offsets.items():
                 database.execute(f"INSERT OR REPLACE INTO {OFFSETS} VALUES (?, ?, ?)", [table, partition, offset])
+        return int(rows.num_rows)
 
-    def _expect_same(
-        self,
-        table: str,
-        saved: tuple[str, str | None, list[str]],
-        current: tuple[str, str | None, list[str]],
-    ) -> None:
-        if saved[0] != current[0]:
-            raise InputError(f"{self._told(table)} holds {saved[0]}, not {current[0]}; give another --out")
-        if saved[2] != current[2]:
-            raise InputError(
-                f"{self._told(table)} holds {_streams(saved[2])}, not {_streams(current[2])}; give another --out, or "
-                "the same --stream as before"
-            )
-        if None not in (saved[1], current[1]) and saved[1] != current[1]:
-            raise InputError(
-                f"{self._told(table)} holds another topic {saved[0]}, which was deleted since, or is on another Kafka "
-                f"(its id was {saved[1]}, and is {current[1]} now); give another --out"
-            )
+    def close(self) -> None:
+        """Do nothing, because the file is open only while a batch is written."""
 
     def _adapt(
         self, database: "duckdb.DuckDBPyConnection", table: str, columns: Mapping[str, str], layout: Layout[Any]
@@ -209,7 +180,3 @@ def _definition(column: Column) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _streams(names: list[str]) -> str:
-    return "the streams " + ", ".join(map(repr, names)) if names else "all streams"
