@@ -316,7 +316,7 @@ class LiveModel(_Live):
 
     def learn_one(self, x: Mapping[str, Any], y: Label, *, w: int = 1) -> None:
         """Learn one event, as River does."""
-        self.learn_block(_one_row(x), self.numbers_of([y]), np.array([w]))
+        self.learn_block(_one_row(x), self.numbers_of([y]), None if w == 1 else np.array([w]))
 
     def compiled(
         self, table: FeatureTable, labels: Mapping[Label, str], *, given: Sequence[bool] | None = None
@@ -418,7 +418,7 @@ class LiveRegressor(_Live):
             River raises it too: a squared error is beyond the largest float, or the errors of a branch and of its
             alternate have been constant.
         """
-        outcome = int(self.learn_block(_one_row(x), np.array([y], np.float64), np.array([w]))[0])
+        outcome = int(self.learn_block(_one_row(x), np.array([y], np.float64), None if w == 1 else np.array([w]))[0])
         if outcome in ERRORS:
             raise type(ERRORS[outcome])(*ERRORS[outcome].args)
 
