@@ -288,14 +288,20 @@ def _copy_slots(F: Array, I: Array, p: Pool, at: int, node: int) -> bool:
 
 @bare_kernel
 def _sound_order(I: Array, F: Array, p: Pool, slot: int, classes: int) -> bool:
-    """Return whether the classes that a slot knows are in its order, once each."""
+    """Return whether the classes that a slot knows are in its order, once each.
+
+    The count of a class that it knows is positive, and so never 0 again, which would put the class into the order twice.
+    """
     known = I[slot + SLOT_CLASSES]
     if known < 0 or known > classes:
         return False
     flag = COUNT if I[slot + TABLE] == 0 else KNOWN
     members = 0
     for j in range(classes):
-        p.marks[1, j] = 1 if F[slot + HEADER + ROW * j + flag] != 0.0 else 0
+        value = F[slot + HEADER + ROW * j + flag]
+        if not value >= 0.0:
+            return False
+        p.marks[1, j] = 1 if value > 0.0 else 0
         members += p.marks[1, j]
     if members != known:
         return False
