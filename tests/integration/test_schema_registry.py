@@ -40,6 +40,7 @@ from tests.integration.apicurio import Apicurio
 from tests.integration.metrics import address, ask
 from tests.transport.harness import make_topics, read_all
 
+pytestmark = pytest.mark.slow
 Deploy = Callable[..., Deployment]
 Write = Callable[[SchemaRegistryClient, SerializationContext], Iterator[bytes]]
 """Function that registers schemas and yields orders: 3 × that of the first schema, one with a field added, ..."""
