@@ -87,7 +87,12 @@ def test_rows_limits(tmp_path: Path) -> None:
         ),
         ("a\ty\n1\t2\n", r"the columns seem to be separated by '\t'; write the file with commas"),
         ("a;b,c\n1,2\n", "its columns are a;b, c; name one of them with --target"),
-        ('"a";"y"\n1;2\n', "expected CSV in UTF-8 with commas"),
+        ("\n  \n", "expected a header line, got an empty file"),
+        ('"a";"y"\n1;2\n', "line 1: expected CSV with commas, got a row that cannot be read"),
+        ('a,y\n1,u\n\n"1,u\n2,u\n', "line 4: expected CSV with commas, got a row that cannot be read"),
+        (f"a,y\n1,u\n{'x' * 200_000},u\n", "line 3: expected CSV with commas, got a row that cannot be read"),
+        ("a, y\n1, 2\n", "one is ' y', whose name differs only in spaces; change the header or --target"),
+        ("a,b,y\n1,2\n", "line 2: expected 3 cells as in the header, got 2; write empty cells, too"),
         ("a,a,y\n1,2,3\n", "expected different column names, got 'a' twice"),
         ("a,y\n1,2\n1,2,3\n", "line 3: expected 2 cells as in the header, got 3"),
         ("y\n1\n", "expected at least one column beside the target"),
@@ -109,8 +114,31 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     path = tmp_path / "binary.csv"
     path.write_bytes(b"a,y\n\xff\xfe,1\n")
-    with pytest.raises(InputError, match="expected CSV in UTF-8"):
+    with pytest.raises(
+        InputError, match=r"binary.csv, line 2: expected text in UTF-8, got the byte 0xff; save the file"
+    ):
         events(path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_an_error_names_the_line_with_a_byte_that_is_not_utf_8(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "latin1.csv"
+    lines = ["a,y", *["1,u"] * 4_000, '"two', 'lines",u', *["ü,u"] * 4_000]
+    path.write_bytes(end.join([*lines, ""]).encode() + "Zürich,u\n1,u\n".encode("latin-1"))
+    with pytest.raises(InputError, match=f"line {len(lines) + 1:,}: expected text in UTF-8, got the byte 0xfc"):
+        events(path)
+
+
+def test_blank_lines_are_skipped_wherever_they_are(tmp_path: Path) -> None:
+    path = csv(tmp_path, "\n \na,y\n\n1,u\n   \n2,v\n\n")
+    assert [event["x"]["a"] for event in events(path)] == [1.0, 2.0]
+
+
+def test_a_stream_is_named_after_the_file() -> None:
+    assert make_source(Path("loans.csv.gz"), "y", None, None, 1, Asked()).stream == "loans"
+    assert make_source(Path(".csv"), "y", "loans", None, 1, Asked()).stream == "loans"
+    with pytest.raises(InputError, match=r"--csv [.]csv: the file has no name before its first dot"):
+        make_source(Path(".csv"), "y", None, None, 1, Asked())
 
 
 def test_a_gzip_file_that_is_cut_off(tmp_path: Path) -> None:

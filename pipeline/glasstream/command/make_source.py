@@ -38,6 +38,8 @@ def make_source(
     if stream == "":
         raise InputError("--stream: expected a name, got an empty text")
     name = stream or ("agrawal" if csv_file is None else csv_file.name.split(".")[0])
+    if not name and csv_file is not None:
+        raise InputError(f"--csv {csv_file}: the file has no name before its first dot; name the stream with --stream")
     many = rows or (BUNDLED_ROWS if csv_file is None else None)
     change = _change(asked, many, seed, name, bundled=csv_file is None)
     source: BundledStream | CsvFile

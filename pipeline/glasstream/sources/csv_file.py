@@ -51,9 +51,9 @@ class CsvFile:
         InputError
             The file cannot be replayed.
         """
-        with self._open() as reader:
-            self._header = self._read_header(reader)
-            head = list(islice(self._rows(reader), LOOK))
+        with self._open() as lines:
+            self._header = self._read_header(lines)
+            head = list(islice(self._rows(lines), LOOK))
         if not head:
             raise InputError(f"{self.path}: expected rows below the header, got none")
         for place, name in enumerate(self._header):
@@ -93,9 +93,9 @@ class CsvFile:
         """
         target = self._header.index(self.target)
         columns = [(place, name, self._kinds[name]) for place, name in enumerate(self._header) if place != target]
-        with self._open() as reader:
-            self._read_header(reader)
-            for number, (line, row) in enumerate(islice(self._rows(reader), self.rows)):
+        with self._open() as lines:
+            self._read_header(lines)
+            for number, (line, row) in enumerate(islice(self._rows(lines), self.rows)):
                 x: Event = {}
                 for place, name, kind in columns:
                     value = cells.value(row[place], kind)
@@ -160,14 +160,15 @@ class CsvFile:
         return "empty, an event without a label" if name == self.target else "empty"
 
     @contextmanager
-    def _open(self) -> Iterator[Iterator[list[str]]]:
+    def _open(self) -> Iterator[Iterator[tuple[int, list[str]]]]:
+        """Open the file for reading with `_read`."""
         try:
             with self.path.open("rb") as file:
                 packed = file.read(2) == b"\x1f\x8b"
                 file.seek(0)
                 binary = gzip.GzipFile(fileobj=file) if packed else file
                 with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
-                    yield csv.reader(text, strict=True)
+                    yield self._read(text)
         except EOFError as error:
             raise InputError(
                 f"{self.path}: expected a complete gzip file, got a truncated one; copy or download it again"
@@ -176,14 +177,38 @@ class CsvFile:
             raise InputError(f"{self.path}: expected a complete gzip file, got a damaged one: {error}") from error
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(
-                f"{self.path}: expected CSV in UTF-8 with commas, plain or gzipped, got: {error}"
-            ) from error
 
-    def _read_header(self, reader: Iterator[list[str]]) -> list[str]:
-        header = next(reader, None)
-        if not header:
+    def _read(self, text: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows of the file, header included, each with the number of its (last) line. Skip blank lines."""
+        reader = csv.reader(text, strict=True)
+        while True:
+            begin = reader.line_num + 1
+            try:
+                row = next(reader)
+            except StopIteration:
+                return
+            except UnicodeDecodeError as error:
+                # The text is decoded in pieces. This piece begins in the line that the reader asked for.
+                byte, before = (
+                    error.object[error.start],
+                    error.object[: error.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n"),
+                )
+                line = reader.line_num + 1 + before.count(b"\n")
+                raise InputError(
+                    f"{self.path}, line {line:,}: expected text in UTF-8, got the byte 0x{byte:02x}; "
+                    "save the file in UTF-8, or convert it, such as with `iconv -f latin1 -t utf-8`"
+                ) from error
+            except csv.Error as error:
+                raise InputError(
+                    f"{self.path}, line {begin:,}: expected CSV with commas, got a row that cannot be read ({error}); "
+                    "look for a quote that is not closed, or that is not doubled inside a quoted cell"
+                ) from error
+            if len(row) > 1 or "".join(row).strip():
+                yield reader.line_num, row
+
+    def _read_header(self, lines: Iterator[tuple[int, list[str]]]) -> list[str]:
+        _, header = next(lines, (0, None))
+        if header is None:
             raise InputError(f"{self.path}: expected a header line, got an empty file")
         unnamed = [str(number) for number, name in enumerate(header, 1) if not name.strip()]
         if unnamed:
@@ -198,6 +223,8 @@ class CsvFile:
             )
         if self.target not in header:
             todo = "name one of them with --target"
+            if spaced := next((name for name in header if name.strip() == self.target.strip()), None):
+                todo = f"one is {spaced!r}, whose name differs only in spaces; change the header or --target"
             if len(header) == 1 and (other := next((mark for mark in ";\t" if mark in header[0]), None)):
                 todo = f"the columns seem to be separated by {other!r}; write the file with commas"
             raise InputError(f"{self.path} has no column {self.target!r}; its columns are {listed(header)}; {todo}")
@@ -205,16 +232,13 @@ class CsvFile:
             raise InputError(f"{self.path}: expected at least one column beside the target, got none")
         return header
 
-    def _rows(self, reader: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
+    def _rows(self, lines: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows below the header, each with the number of its (last) line."""
         width = len(self._header)
-        for row in reader:
-            if not row:
-                continue  # a blank line
-            line: int = reader.line_num  # type: ignore[attr-defined]  # it is a csv.reader
+        for line, row in lines:
             if len(row) != width:
+                todo = "put texts that contain commas in quotes" if len(row) > width else "write empty cells, too"
                 raise InputError(
-                    f"{self.path}, line {line}: expected {width} cells as in the header, got {len(row)}; put texts "
-                    "that contain commas in quotes"
+                    f"{self.path}, line {line}: expected {width} cells as in the header, got {len(row)}; {todo}"
                 )
             yield line, row
