@@ -58,6 +58,22 @@ def test_limits_make_absent_and_count() -> None:
     assert row(table, {"a": "x"})[1] == {"a": "x"}
 
 
+def test_values_that_are_treated_as_absent_are_told_once_for_each_feature_and_reason() -> None:
+    table = FeatureTable(IngestLimits(features=2, categories=2, text=3))
+    for text in ("x", "y", "z", "w"):
+        row(table, {"t": text, "n": 1.0})
+    for size in ("big", True, "small"):
+        row(table, {"t": "x", "n": size, f"new {size}": 1.0})
+    assert [line.partition(":")[0] for line in table.remarks] == [
+        "feature 't'",
+        "feature 'n'",
+        "feature 'new big' is left out, and so is every other one beyond 2 features (limits.features), names of 3 "
+        "characters (limits.text) or 256 KiB of names",
+    ]
+    assert "at most 2 different texts (limits.categories)" in table.remarks[0]
+    assert "expected a number, as its first value was, got a text" in table.remarks[1]
+
+
 def test_names_together_are_bounded_by_their_bytes_as_json() -> None:
     """A record with a number for each feature must stay below what a broker takes, whatever the names."""
     table = FeatureTable()

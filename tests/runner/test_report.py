@@ -103,6 +103,15 @@ def test_events_without_a_label_are_counted() -> None:
     assert "no labelled event so far; no explanations" in shown.getvalue()
 
 
+def test_labels_that_came_after_the_last_event_are_told_apart_from_none() -> None:
+    one, shown = report(300)
+    one.add("predictions", [prediction(seq, None, None) for seq in range(3)])
+    one.add("importance", [estimate(2, {"a": 0.5})])
+    one.table(1.0)
+    assert "no metric, because the labels came after the last event, 1 rows explained" in shown.getvalue()
+    assert "no labelled event so far" not in shown.getvalue()
+
+
 def test_novelty_is_counted_if_it_is_asked_for() -> None:
     def novel(seq: int, flagged: bool, alarm: novelty.Alarm | None = None) -> bytes:
         return novelty.encode(

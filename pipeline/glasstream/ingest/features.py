@@ -107,6 +107,10 @@ class FeatureTable:
     counts: FeatureCounts = field(default_factory=FeatureCounts)
     declared: int = 0
     """Number of the first slots whose kind a model has declared. A boolean counts as a number there."""
+    remarks: list[str] = field(default_factory=list, compare=False)
+    """Lines for the user about values that are treated as absent, one for each feature and reason."""
+    _remarked: set[tuple[str, str]] = field(default_factory=set, compare=False)
+    """Pairs (reason, feature) that have a line."""
     _slot: dict[str, int] = field(default_factory=dict)
     _names_bytes: int = 0
     _plans: dict[tuple[object, ...], _Plan] = field(default_factory=dict)
@@ -141,6 +145,7 @@ class FeatureTable:
         for name, value in state.items():
             setattr(self, name, value)
         self._plans, self._plans_bytes, self._uses, self._texts = {}, 0, _uses(self.names, self.kinds), {}
+        self.remarks, self._remarked = [], set()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -169,6 +174,7 @@ class FeatureTable:
                 code = self._category(slot, value)  # type: ignore[arg-type]
                 if code is None:
                     self.counts.over_limit += 1
+                    self._remark_category(name)
                     continue
                 row[slot] = code
                 if self.model_takes_text:
@@ -235,6 +241,7 @@ class FeatureTable:
                 if len(self.names) >= self.limits.features or len(str(name)) > self.limits.text or size > NAMES_BYTES:
                     over_limit += 1
                     unnamed_bytes += _text_bytes(name)
+                    self._remark_surplus(name)
                     continue
                 self._names_bytes = size
                 slot = self._slot[name] = len(self.names)
@@ -246,6 +253,7 @@ class FeatureTable:
                 kind = Kind.NUMBER
             if kind is not self.kinds[slot]:
                 retyped += 1
+                self._remark_kind(name, self.kinds[slot], kind)
                 continue
             slots.append(self._uses[slot])
         direct = (
@@ -266,6 +274,33 @@ class FeatureTable:
             self._plans_bytes += size
         return plan
 
+    def _remark_kind(self, name: str, first: Kind, kind: Kind) -> None:
+        if ("kind", name) not in self._remarked:
+            self._remarked.add(("kind", name))
+            self.remarks.append(
+                f"feature {name!r}: expected a {first.name.lower()}, as its first value was, got a "
+                f"{kind.name.lower()}; every value of another kind is treated as absent"
+            )
+
+    def _remark_category(self, name: str) -> None:
+        if ("category", name) not in self._remarked:
+            self._remarked.add(("category", name))
+            self.remarks.append(
+                f"feature {name!r}: expected at most {self.limits.categories:,} different texts (limits.categories) of "
+                f"at most {self.limits.text:,} characters (limits.text), got another or a longer one; every such text "
+                "is treated as absent"
+            )
+
+    def _remark_surplus(self, name: str) -> None:
+        """Remark on the first feature that is left out. An event can have any number of them."""
+        if ("surplus", "") not in self._remarked:
+            self._remarked.add(("surplus", ""))
+            self.remarks.append(
+                f"feature {name[:60]!r} is left out, and so is every other one beyond {self.limits.features:,} "
+                f"features (limits.features), names of {self.limits.text:,} characters (limits.text) or "
+                f"{NAMES_BYTES // 1024} KiB of names"
+            )
+
     def _category(self, slot: int, text: str) -> int | None:
         codes = self.categories[slot]
         code = codes.get(text)
@@ -274,8 +309,8 @@ class FeatureTable:
         return code
 
 
-_DERIVED: Final = frozenset({"_plans", "_plans_bytes", "_uses", "_texts"})
-"""Fields of a `FeatureTable` that are computed again after unpickling."""
+_DERIVED: Final = frozenset({"_plans", "_plans_bytes", "_uses", "_texts", "remarks", "_remarked"})
+"""Fields of a `FeatureTable` that are computed again, or begin again, after unpickling."""
 
 
 def _uses(names: Sequence[str], kinds: Sequence[Kind]) -> list[tuple[str, int, bool]]:

@@ -424,6 +424,8 @@ class StreamLearner:
 
     def cut(self) -> None:
         """Publish the predictions and close the open block. The time of this call changes no number."""
+        while self._features.remarks:
+            self._say(self._features.remarks.pop(0))
         self._publish()
         count = self._buffer.count
         if count == 0:

@@ -113,6 +113,8 @@ class _Stream:
         """Return the running metric as text. Events without a label have none."""
         if self.metric is not None and self.metric.value is not None:
             return f"{self.metric.name} {number(self.metric.value)}"
+        if self.methods and self.predicted == self.unlabelled:  # only labelled rows have an importance
+            return "no metric, because the labels came after the last event"
         return "no labelled event so far" if self.predicted == self.unlabelled else "no event scored so far"
 
 
