@@ -7,6 +7,9 @@ import orjson
 import pytest
 
 from glasstream.errors import InputError
+from glasstream.operate.mark import Mark, before
+from glasstream.operate.models import name_model
+from glasstream.operate.state import state
 from glasstream.runner.reference import Reference
 from glasstream_topics import events, incidents, models
 from tests.deployment import OFTEN, Deployment, assert_same, wait_for
@@ -53,7 +56,7 @@ def test_a_model_is_replaced_and_rolled_back_whoever_is_killed(
     said = commands.well("model", "push", "--digest", digests[0][:12], "--stream", "s", "--wait").out
     assert said.endswith("stream s uses the model\n")
     refused = commands.run("model", "push", other, "--stream", "s", "--wait")
-    assert refused.code == 1 and "the learner has refused the model" in refused.err
+    assert refused.code == 1 and "refused the model: expected the task of the stream's model" in refused.err
     (letter,) = commands.well("dead", "show", "--json").records
     assert letter["reason"] == "model_refused" and "expected the task of the stream's model" in letter["detail"]
     deployment.send(*parts[2])
@@ -88,3 +91,17 @@ def test_a_model_is_replaced_and_rolled_back_whoever_is_killed(
         found = commands.well(*explained, *source).records
         assert [one["published"]["difference"] for one in found] == [0.0, 0.0, 0.0], source
         assert [one["model_version"] for one in found] == [0, 1, 2]
+
+    overtaking: list[Mark] = []
+
+    def overtake() -> None:
+        """Push another model while the command waits, and let the learner pass both marks at once."""
+        if not overtaking:
+            overtaking.append(name_model(deployment.settings, "s", digests[0]))
+            deployment.start("learner", "learner-1")
+        wait_for("both marks passed", lambda: "learner" not in before(overtaking[0], state(deployment.settings)))
+
+    deployment.kill("learner-1")
+    monkeypatch.setattr("glasstream.operate.mark.pause", overtake)
+    said = commands.well("model", "push", second, "--stream", "s", "--wait").out
+    assert overtaking and said.endswith("stream s uses the model\n")

@@ -37,7 +37,7 @@ def push(
     from glasstream.command.expect import reached
     from glasstream.errors import InputError
     from glasstream.operate.mark import known
-    from glasstream.operate.models import find, name_model, read_file, store
+    from glasstream.operate.models import find, letters_end, name_model, read_file, refusal, store
     from glasstream.operate.state import state
 
     if (file is None) == (digest is None):
@@ -53,30 +53,30 @@ def push(
         else:
             name = find(settings, digest or "")
         if stream is not None:
+            end = letters_end(settings, stream) if wait else 0
             mark = name_model(settings, stream, name)
             click.echo(f"{mark.place}: the next event of stream {stream} is predicted by the model {name}, if it fits")
-            if wait and not _used(mark, settings, stream, name):
-                click.echo(
-                    f"{mark.place}: the learner has refused the model; `glasstream dead list` has the reason", err=True
-                )
-                return 1
             if wait:
+                _wait_for_learner(mark, settings)
+                reason = refusal(settings, mark, end)
+                if reason is not None:
+                    click.echo(f"{mark.place}: the learner has refused the model: {reason}", err=True)
+                    return 1
                 click.echo(f"stream {stream} uses the model")
     return 0
 
 
-def _used(mark: "Mark", settings: "Settings", stream: str, name: str) -> bool:
-    """Wait until the learner has passed the mark, and return whether the stream uses the model."""
+def _wait_for_learner(mark: "Mark", settings: "Settings") -> None:
+    """Wait until the learner has passed the mark."""
     from glasstream.operate.mark import before, pause
     from glasstream.operate.state import state
 
     told = False
-    while "learner" in before(mark, found := state(settings)):
+    while "learner" in before(mark, state(settings)):
         if not told:
             click.echo("the learner is still before the mark", err=True)
             told = True
         pause()
-    return any(one.stream == stream and one.model == name for one in found.streams)
 
 
 @model.command("list", short_help="List the models that were pushed.")

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaException, Message, Producer
 
-from glasstream.errors import BrokerError, FrameError, InputError, ModelError
+from glasstream.errors import BrokerError, FrameError, InputError, ModelError, RecordError
 from glasstream.learn.pushed import file_of
 from glasstream.models.fixed.file import content, parse
 from glasstream.operate.mark import Mark, send_mark
 from glasstream.operate.state import state
-from glasstream.operate.topic_reader import STANDSTILL_SECONDS, read_records
+from glasstream.operate.topic_reader import STANDSTILL_SECONDS, offsets, read_records
 from glasstream.settings import Settings
 from glasstream.stages.names import topic
 from glasstream.transport.connection import connection
 from glasstream.transport.topic_check import check_topics
-from glasstream_topics import events, models
+from glasstream_topics import events, events_dead, models
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +151,15 @@ def find(settings: Settings, digest: str) -> str:
     there = stored(settings)
     found = [one for one in there if one.digest.startswith(digest.lower())]
     if len(found) != 1 or not found[0].whole:
-        what = "several" if len(found) > 1 else "a damaged one" if found else "none"
+        what, todo = "no file", "push the file itself"
+        if len(found) > 1:
+            what, todo = f"{len(found):,} files", "give more digits"
+        elif found:
+            what = "a damaged file"
         raise InputError(
             f"--digest: expected the SHA-256 of a file on {topic(settings, models.TOPIC.name)}, or how it begins, got "
-            f"{digest!r}, of which there is {what}; there are "
-            f"{', '.join(one.digest[:12] for one in there) or 'no files'}; push the file itself"
+            f"{digest!r}, which fits {what}; there are "
+            f"{', '.join(one.digest[:12] for one in found or there) or 'no files'}; {todo}"
         )
     return found[0].digest
 
@@ -163,3 +167,40 @@ def find(settings: Settings, digest: str) -> str:
 def name_model(settings: Settings, stream: str, digest: str) -> Mark:
     """Write the mark from which on a stream has a model; errors are those of `send_mark`."""
     return send_mark(settings, stream, events.model_mark(digest), "the mark of the model")
+
+
+def letters_end(settings: Settings, stream: str) -> int:
+    """Return the offset at which the next dead letter of the stream's partition of `events` will be, or later.
+
+    Raises
+    ------
+    BrokerError
+        The broker does not answer.
+    """
+    name = topic(settings, events_dead.TOPIC.name)
+    place = name, events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
+    return offsets(connection(settings), [place])[place][1]
+
+
+def refusal(settings: Settings, mark: Mark, begin: int) -> str | None:
+    """Return why the learner has refused the model of a mark that it has passed; None if it has used the model.
+
+    Parameters
+    ----------
+    begin
+        Offset of the partition of `events.dead` before the mark was written; see `letters_end`.
+
+    Raises
+    ------
+    BrokerError
+        The dead letters cannot be read.
+    """
+    place = topic(settings, events_dead.TOPIC.name), mark.partition
+    for message in read_records(connection(settings), {place: begin}, read_committed=True):
+        try:
+            letter = events_dead.decode(message.headers)
+        except RecordError:
+            continue  # not one of the learner's
+        if (letter.topic, letter.partition, letter.offset) == (mark.topic, mark.partition, mark.offset):
+            return letter.detail or letter.reason
+    return None
