@@ -1,6 +1,7 @@
 """A replay sends the rejected part of a dead letter, repaired, and nothing that would be rejected again."""
 
 import json
+from pathlib import Path
 
 import orjson
 import pytest
@@ -112,6 +113,15 @@ def test_the_filters_that_are_there() -> None:
 def test_a_filter_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="--filter: "):
         filter_named(name)
+
+
+def test_a_module_of_a_filter_that_raises_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "damaged_filter.py").write_text("def repair(: pass", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match="--filter: cannot import 'damaged_filter' .* it raised SyntaxError"):
+        filter_named("damaged_filter:repair")
 
 
 def test_a_filter_that_raises_or_gives_no_json_is_named_with_the_letter() -> None:

@@ -121,8 +121,10 @@ def filter_named(name: str) -> RepairFunction:
         raise InputError(f"--filter: expected one of {', '.join(BUILT_IN)}, or PACKAGE.MODULE:FUNCTION; got {name!r}")
     try:
         found = getattr(importlib.import_module(module), attribute, None)
-    except ImportError as error:
-        raise InputError(f"--filter: cannot import {module!r} of {name!r}: {error}") from error
+    except (Exception, SystemExit) as error:  # a module of the user's can raise anything
+        raise InputError(
+            f"--filter: cannot import {module!r} of {name!r}: it raised {type(error).__name__}: {error}"
+        ) from error
     if not callable(found):
         raise InputError(f"--filter: expected {attribute!r} in {module!r} to be a function, got {found!r}")
     return found  # type: ignore[no-any-return]

@@ -166,16 +166,25 @@ def _own_model(name: str) -> ModelFactory:
             f"model.name: cannot import {module_name!r} of {name!r}: {error}; "
             "the module must be importable by every learner and explainer (set PYTHONPATH, or install it)"
         ) from error
-    factory = getattr(module, attribute, None)
+    except (Exception, SystemExit) as error:  # a module of the user's can raise anything
+        raise ModelError(
+            f"model.name: cannot import {module_name!r} of {name!r}: it raised {type(error).__name__}: {error}"
+        ) from error
+    if not hasattr(module, attribute):
+        raise ModelError(f"model.name: expected {attribute!r} in {module_name!r} ({module.__file__}), got no such name")
+    factory = getattr(module, attribute)
     if not callable(factory):
-        raise ModelError(f"model.name: expected {attribute!r} in {module_name!r} to be callable, got {factory!r}")
+        raise ModelError(
+            f"model.name: expected {attribute!r} in {module_name!r} to be callable, got an object of the type "
+            f"{type(factory).__name__}; name a function or a class that makes the model"
+        )
 
     def make(task: Task) -> RiverModel:
         from river import base
 
         try:
             model = factory()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ModelError(
                 f"model.name: expected {name}, called without arguments, to return a River model, but it raised "
                 f"{type(error).__name__}: {error}"
@@ -183,9 +192,12 @@ def _own_model(name: str) -> ModelFactory:
         learner = last_step(model)
         wanted = base.Classifier if task is Task.CLASSIFICATION else base.Regressor
         if not isinstance(learner, wanted) and not isinstance(getattr(learner, "regressor", None), wanted):
+            what, todo = type(learner).__name__, "choose another model or set the task"
+            if isinstance(learner, type):
+                what, todo = f"the class {learner.__name__}", "return a model, not its class"
             raise ModelError(
                 f"model.name: {name} must return a River {wanted.__name__.lower()} for a {task.value} stream, "
-                f"got {type(learner).__name__}; choose another model or set the task"
+                f"got {what}; {todo}"
             )
         return _in_order(model)
 
