@@ -120,7 +120,7 @@ def test_a_module_of_a_filter_that_raises_is_refused_with_the_reason(
 ) -> None:
     (tmp_path / "damaged_filter.py").write_text("def repair(: pass", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(InputError, match="--filter: cannot import 'damaged_filter' .* it raised SyntaxError"):
+    with pytest.raises(InputError, match=r"--filter: cannot import 'damaged_filter' .* it raised SyntaxError"):
         filter_named("damaged_filter:repair")
 
 
