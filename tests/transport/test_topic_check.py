@@ -1,5 +1,6 @@
 """A stage starts on the topics that it needs, and not beside topics of Glasstream 0.1.0; without a broker."""
 
+from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,12 @@ def exist(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Let the brokers have these topics, of two partitions each."""
     topic = SimpleNamespace(error=None, partitions={0: None, 1: None})
     listed = SimpleNamespace(topics=dict.fromkeys(names, topic))
-    monkeypatch.setattr(topic_check, "AdminClient", lambda _: SimpleNamespace(list_topics=lambda timeout: listed))
+    unknown = SimpleNamespace(topics=defaultdict(lambda: SimpleNamespace(error=None)))
+
+    def list_topics(name: str | None = None, timeout: float = 0.0) -> SimpleNamespace:
+        return listed if name is None else unknown
+
+    monkeypatch.setattr(topic_check, "AdminClient", lambda _: SimpleNamespace(list_topics=list_topics))
 
 
 @pytest.mark.parametrize("old", ["work", "progress.fold", "progress.sentinel"])
@@ -34,3 +40,16 @@ def test_topics_of_0_1_0_under_another_prefix_are_no_hindrance(monkeypatch: pyte
     topic_check.check_topics(CONNECTION, {"p.events": 2}, prefix="p.")
     with pytest.raises(TopicError, match=r"p\.events has 2 partitions instead of 3"):
         topic_check.check_topics(CONNECTION, {"p.events": 3}, prefix="p.")
+
+
+def test_an_error_about_missing_topics_names_the_prefixes_that_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    exist(monkeypatch, "run-1.explain.requests", "run-2.explain.requests", "p.explain.requests", "q.events")
+    with pytest.raises(TopicError) as caught:
+        topic_check.check_topics(CONNECTION, {"p.events": 2})
+    said = str(caught.value)
+    assert (
+        "p.events is missing. Check --prefix; topics of Glasstream are here under the prefix 'run-1.', 'run-2.'" in said
+    )
+    exist(monkeypatch, "p.explain.requests")
+    with pytest.raises(TopicError, match=r"p\.events is missing\. Check --prefix\. `glasstream topics create`"):
+        topic_check.check_topics(CONNECTION, {"p.events": 2})

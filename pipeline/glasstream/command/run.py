@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @settings_options(
     "Broker to use: embedded (in this process), local (a Kafka started on this machine), none (no Kafka), "
     "or HOST:PORT,... of a running Kafka.  [default: embedded]",
-    "a random one, whose topics are removed at the end",
+    "a random one, whose topics are removed at the end unless --data keeps them",
 )
 def run(
     csv_file: Path | None,

@@ -177,6 +177,12 @@ def run(settings: Settings, plan: Plan, console: Console) -> int:
             _without_kafka(settings, plan, console, interrupts)
         else:
             _through_kafka(settings, plan, console, interrupts)
+    if plan.data is not None and not plan.keep_topics:
+        console.print(
+            f"the topics of this run are kept: give other commands --broker local --data {plan.data} "
+            f"--prefix {settings.prefix}",
+            style="dim",
+        )
     return 0
 
 

@@ -11,9 +11,12 @@ from confluent_kafka.admin import AdminClient
 
 from glasstream.errors import BrokerError, TopicError
 from glasstream.transport.connection import Connection
+from glasstream_topics import requests
 from glasstream_topics.contract import RENAMED
 
 _NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_PREFIXES = 5
+"""Largest number of other prefixes to name in an error."""
 
 
 def check_topics(
@@ -66,10 +69,21 @@ def check_topics(
     if findings:
         raise TopicError(
             f"topics at {connection.bootstrap} are not as Glasstream needs them: {'; '.join(findings)}. Check "
-            "--prefix. `glasstream topics create` creates missing topics. If partitions differ, set topics.events "
-            "and topics.requests to the numbers that the topics have, or use another --prefix. `glasstream topics "
-            "verify` lists all differences"
+            f"--prefix{_elsewhere(found, expected)}. `glasstream topics create` creates missing topics. If partitions "
+            "differ, set topics.events and topics.requests to the numbers that the topics have, or use another "
+            "--prefix. `glasstream topics verify` lists all differences"
         )
+
+
+def _elsewhere(found: Collection[str], expected: Collection[str]) -> str:
+    """Return a clause about the other prefixes that have topics of Glasstream; empty if there are none."""
+    ends = requests.TOPIC.name
+    others = [name.removesuffix(ends) for name in sorted(found) if name.endswith(ends)]
+    others = [prefix for prefix in others if not any(name.startswith(prefix) for name in expected)]
+    if not others:
+        return ""
+    more = f" and {len(others) - _PREFIXES:,} more" if len(others) > _PREFIXES else ""
+    return f"; topics of Glasstream are here under the prefix {', '.join(map(repr, others[:_PREFIXES]))}{more}"
 
 
 def _refuse_old(connection: Connection, prefix: str, found: Collection[str]) -> None:
