@@ -2,20 +2,22 @@
 
 from typing import Any
 
+import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glasstream.errors import SettingsError
 from glasstream.ingest.decode import decode
+from glasstream.ingest.message import Message
 from glasstream.intake.fields import parse_path, path_text
 from glasstream.intake.formats import Format, Json, plain_format
-from glasstream.intake.mapping import Mapping, Origin, event_rules, label_rules, make_kinds
+from glasstream.intake.mapping import Mapping, event_rules, label_rules, make_kinds
 from glasstream.intake.misfit import Misfit
-from glasstream.intake.pack import Packed, pack
+from glasstream.intake.pack import Packer
 from glasstream.intake.settings import IntakeSettings
 
-ORIGIN = Origin("loans", 2, 41, b"key", 1_700)
+ORIGIN = Message("loans", 2, 41, b"key", None, 1_700)
 FLAT = {"age": 41, "income": 52_000.5, "approved": "yes", "member": True, "note": None}
 
 
@@ -183,14 +185,38 @@ _events = st.lists(st.fixed_dictionaries({"x": st.dictionaries(st.text(min_size=
 
 @given(_events, st.integers(20, 400))
 def test_packing_keeps_order_and_limits(content: list[dict[str, Any]], limit: int) -> None:
-    kept: list[tuple[int, Any]] = []
-    large = []
-    for packed in pack(enumerate(content), limit):
-        if isinstance(packed, Packed):
-            assert len(packed.value) <= limit
-            found = decode(packed.value, limit)
-            assert not found.rejected
-            kept += zip(packed.indices, (event.x for _, event in found.events), strict=True)  # type: ignore[union-attr]
-        else:
-            large.append(packed)
-    assert kept == [(n, one["x"]) for n, one in enumerate(content) if n not in large]
+    packer, fitting = Packer(limit), [one for one in content if len(orjson.dumps(one)) <= limit]
+    for one in fitting:
+        packer.add(orjson.dumps(one))
+    kept: list[Any] = []
+    for value in packer.messages():
+        assert len(value) <= limit
+        found = decode(value, limit)
+        assert not found.rejected
+        kept += [event.x for _, event in found.events]  # type: ignore[union-attr]
+    assert kept == [one["x"] for one in fitting] and packer.count == len(fitting)
+
+
+_values = st.none() | st.booleans() | st.integers(-9, 9) | st.floats(width=64) | st.text(max_size=3) | st.just([1])
+_documents = st.dictionaries(st.sampled_from(["a", "b", "/n/a", "@key", "e~f", ""]), _values, min_size=1)
+
+
+@given(_documents, st.lists(_documents, max_size=3), st.booleans())
+@example({"/n/a": 1}, [{"/n/a": "t"}, {"/n/a": "t"}], False)  # a name that is the pointer of another field
+def test_values_that_need_no_conversion_are_those_that_the_types_allow(
+    document: dict[str, Any], others: list[dict[str, Any]], stated: bool
+) -> None:
+    """The mapping takes values that fit without asking `Kinds.value`: the result is the same."""
+    made = mapping(document, *others, {"n": {"a": 1}}, types="a=number,b=text" if stated else None)
+    try:
+        values = {name: made.kinds.value(path_text((name,)), value) for name, value in document.items()}
+    except Misfit as misfit:
+        with pytest.raises(Misfit) as refused:
+            made.map(document, ORIGIN)
+        assert refused.value.detail == misfit.detail
+    except KeyError:
+        with pytest.raises(KeyError):
+            made.map(document, ORIGIN)
+    else:
+        if x := {name: value for name, value in values.items() if value is not None}:
+            assert made.map(document, ORIGIN)[1]["x"] == x

@@ -1,6 +1,7 @@
 """The intake writes each event once, in order, and names the source of what it rejects."""
 
 import asyncio
+import gc
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -13,12 +14,13 @@ from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.configuration import load
 from glasstream.errors import UnavailableError
 from glasstream.health.catalogue import DEAD_LETTERS, INTAKE_EVENTS, INTAKE_MESSAGES
+from glasstream.ingest.message import Message
 from glasstream.intake.formats import Documents, Json
 from glasstream.settings import Settings
 from glasstream.stages.intake import Intake
 from glasstream.stages.schemas import format_maker
 from glasstream.transport.records import ProducerRecord
-from glasstream.transport.relay import Relay, SourceMessage
+from glasstream.transport.relay import Relay
 from glasstream_topics import events, events_dead
 from glasstream_topics.progress_intake import IntakeTypes
 from tests.transport.harness import embedded_topics, options, produce, read_all, until
@@ -48,7 +50,7 @@ def intake(settings: Settings, held: Held | None = None) -> Intake:
 
 def message(value: Any, offset: int = 0, partition: int = 0, topic: str = "orders", key: bytes | None = None) -> Any:
     content = value if isinstance(value, bytes | None) else orjson.dumps(value)
-    return SourceMessage(topic, partition, offset, key, content, 1_000 + offset)
+    return Message(topic, partition, offset, key, content, 1_000 + offset)
 
 
 def by_stream(records: Iterable[ProducerRecord]) -> dict[bytes, list[Any]]:
@@ -84,6 +86,26 @@ def test_however_the_log_is_cut_events_and_order_are_the_same(streams: list[int]
             parts += intake(settings, held).handle(log[begin:end])  # a worker of its own for each part
             begin = end
     assert by_stream(parts) == by_stream(whole)
+
+
+def test_a_transaction_leaves_nothing_to_the_garbage_collector() -> None:
+    stage = intake(configured())
+    log = [message({"a": n, "b": "t", "y": 1}, n) for n in range(10_000)]
+    stage.handle(log[:1])
+    tracked: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        tracked.append(len(gc.get_objects()))
+
+    before, threshold = len(gc.get_objects()), gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(500)
+    try:
+        stage.handle(log)
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(note)
+    assert max(tracked, default=before) - before < len(log) / 2
 
 
 def test_dead_letters_name_the_source_and_keep_the_message() -> None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from glasstream.ingest.decode import Rejected
 from glasstream_topics.events_dead import Reason
 
@@ -28,9 +30,8 @@ class Oversized(bytes):
         return made
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One record of the input topic."""
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One record of an input topic."""
 
     topic: str
     partition: int

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
-from glasstream.intake.fields import Kind
+from glasstream.intake.fields import Kind, parse_path
 from glasstream.intake.misfit import Misfit, shown
 from glasstream_topics.events import LARGEST
 from glasstream_topics.events_dead import Reason
@@ -15,6 +15,11 @@ Value = float | str | bool
 
 _NAMES = {Kind.NUMBER: "a number", Kind.TEXT: "a text", Kind.BOOLEAN: "a boolean"}
 _BOOLEANS = {"true": True, "false": False}
+_FIT: Mapping[Kind, frozenset[type]] = {
+    Kind.NUMBER: frozenset({int, float}),
+    Kind.TEXT: frozenset({str}),
+    Kind.BOOLEAN: frozenset({bool}),
+}
 
 
 class Kinds:
@@ -41,6 +46,10 @@ class Kinds:
         """Hold these types from now on; stated types come first."""
         self.held = dict(held)
         self.all = {**self.held, **self.stated}
+        fit = {**_FIT, Kind.TEXT: frozenset()} if self.textual else _FIT  # an empty text is a missing value
+        paths = ((parse_path(field), kind) for field, kind in self.all.items())
+        self.fit = {path[0]: fit[kind] for path, kind in paths if len(path) == 1}
+        """Python's types of values that need no conversion, by the name of a field that is not nested."""
 
     def value(self, field: str, value: Any) -> Value | None:
         """Return a value as its field's type; None where the value is missing.

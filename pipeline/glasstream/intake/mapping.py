@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from glasstream.ingest.decode import ID_BYTES
+from glasstream.ingest.message import Message
 from glasstream.intake.fields import (
     ABSENT,
     Features,
-    Kind,
     Path,
     Reference,
     parse_kinds,
@@ -23,19 +23,10 @@ from glasstream.intake.fields import (
 from glasstream.intake.kinds import Kinds
 from glasstream.intake.misfit import Misfit, shown
 from glasstream.intake.settings import IntakeSettings
+from glasstream_topics.events import LARGEST
 from glasstream_topics.events_dead import Reason
 
 Document = dict[str, Any]
-
-
-class Origin(NamedTuple):
-    """Position, key and time of the message that holds a document."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    timestamp: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +106,7 @@ class Mapping:
     >>> mapping = Mapping(event_rules(settings, 249), kinds)
     >>> document = {"age": 41, "income": 52000, "approved": "yes"}
     >>> kinds.hold(kinds.inferred(mapping.values(document), 10))
-    >>> mapping.map(document, Origin("loans", 0, 7, None, 1700))
+    >>> mapping.map(document, Message("loans", 0, 7, None, None, 1700))
     ('loans', {'x': {'age': 41, 'income': 52000}, 'y': 'yes', 'id': 'loans[0]@7', 'ts': 1700})
     """
 
@@ -134,14 +125,10 @@ class Mapping:
         #: Names at the top that are hidden as a whole, and those below which something is hidden.
         self._skip = frozenset(path[0] for path in self._hidden if len(path) == 1)
         self._target_text = path_text(rules.target.path) if rules.target is not None and rules.target.path else ""
-        #: Types of values that need no conversion. An empty text of CSV does.
-        self._kinds: dict[type, Kind] = {int: Kind.NUMBER, float: Kind.NUMBER, bool: Kind.BOOLEAN}
-        if not kinds.textual:
-            self._kinds[str] = Kind.TEXT
         self.by_place = rules.id is not None and rules.id.word == "@place"
         """Whether the ids of events are their positions."""
 
-    def map(self, document: Document, origin: Origin) -> tuple[str, dict[str, Any]]:
+    def map(self, document: Document, message: Message) -> tuple[str, dict[str, Any]]:
         """Return the stream and the event, or the label.
 
         Raises
@@ -152,7 +139,7 @@ class Mapping:
             The type of a field is not known yet.
         """
         rules = self.rules
-        stream = self._stream(document, origin)
+        stream = self._stream(document, message)
         event: dict[str, Any] = {}
         if rules.features is not None:
             event["x"] = self._features(document)
@@ -160,9 +147,9 @@ class Mapping:
         if target is not None:
             event["y"] = target
         if rules.id is not None:
-            event["id"] = self._id(document, rules.id, origin)
+            event["id"] = self._id(document, rules.id, message)
         if rules.ts is not None:
-            ts = self._ts(document, rules.ts, origin)
+            ts = self._ts(document, rules.ts, message)
             if ts is not None:
                 event["ts"] = ts
         if rules.features is None and target is None:
@@ -189,16 +176,16 @@ class Mapping:
     def _features(self, document: Document) -> dict[str, Any]:
         x: dict[str, Any] = {}
         if self._every:
-            types, skip, kinds, number = self.kinds.all, self._skip, self._kinds, Kind.NUMBER
+            fit, skip = self.kinds.fit, self._skip
             for name, value in document.items():
                 if name in skip or value is None:
                     continue
-                kind = kinds.get(type(value))
-                # The fast path: a value of the type that is held. A name that needs an escape is not in `types`.
-                if kind is not None and types.get(name) is kind and (kind is not number or -1e15 < value < 1e15):
+                kind = type(value)
+                # The fast path, which is `Kinds.value` without the calls.
+                if name in fit and kind in fit[name] and (kind is str or -LARGEST <= value <= LARGEST):
                     x[name] = value
                     continue
-                if type(value) is dict:
+                if kind is dict:
                     self._nested(document, value, (name,), x)
                     continue
                 found = self.kinds.value(path_text((name,)), value)
@@ -243,16 +230,13 @@ class Mapping:
         value = document.get(path[0]) if len(path) == 1 else value_at(document, path)
         if value is ABSENT or value is None:
             return None
-        kind = self._kinds.get(type(value))
-        if kind is not None and kind is not Kind.NUMBER and self.kinds.all.get(self._target_text) is kind:
-            return value
         return self.kinds.value(self._target_text, value)
 
-    def _id(self, document: Document, reference: Reference, origin: Origin) -> str | int:
+    def _id(self, document: Document, reference: Reference, message: Message) -> str | int:
         if reference.word == "@place":
-            return f"{origin.topic}[{origin.partition}]@{origin.offset}"
+            return f"{message.topic}[{message.partition}]@{message.offset}"
         if reference.word == "@key":
-            found: Any = _key(origin, Reason.BAD_ID)
+            found: Any = _key(message, Reason.BAD_ID)
         else:
             found = value_at(document, reference.path or ())
             if isinstance(found, float) and found.is_integer() and abs(found) < 2**53:
@@ -267,9 +251,9 @@ class Mapping:
             )
         return found  # type: ignore[no-any-return]
 
-    def _ts(self, document: Document, reference: Reference, origin: Origin) -> int | None:
+    def _ts(self, document: Document, reference: Reference, message: Message) -> int | None:
         if reference.word is not None:
-            return origin.timestamp
+            return message.timestamp
         value = value_at(document, reference.path or ())
         if value is ABSENT or value is None or value == "":
             return None
@@ -286,14 +270,14 @@ class Mapping:
             f"{shown(value_at(document, reference.path or ()))}",
         )
 
-    def _stream(self, document: Document, origin: Origin) -> str:
+    def _stream(self, document: Document, message: Message) -> str:
         reference = self.rules.stream
         if reference.constant is not None:
             return reference.constant
         if reference.word == "@topic":
-            return origin.topic
+            return message.topic
         if reference.word == "@key":
-            name = _key(origin, Reason.MISSING_STREAM)
+            name = _key(message, Reason.MISSING_STREAM)
         else:
             value = value_at(document, reference.path or ())
             if value is ABSENT or value is None or value == "":
@@ -312,15 +296,15 @@ class Mapping:
         return name
 
 
-def _key(origin: Origin, reason: Reason) -> str:
-    if not origin.key:
+def _key(message: Message, reason: Reason) -> str:
+    if not message.key:
         raise Misfit(reason, "expected a message with a key, got one without")
     try:
-        return origin.key.decode()
+        return message.key.decode()
     except UnicodeDecodeError:
         raise Misfit(
             Reason.BAD_STREAM if reason is Reason.MISSING_STREAM else reason,
-            f"expected a key in UTF-8, got {shown(origin.key)}",
+            f"expected a key in UTF-8, got {shown(message.key)}",
         ) from None
 
 

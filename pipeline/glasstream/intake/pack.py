@@ -1,57 +1,51 @@
 """Packs events of one stream into messages of `events`."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
-
-import orjson
-
 ELEMENTS = 128
 """Largest number of events in a message. The learner processes as many in one call."""
 BYTES = 256 * 1024
 """Size of a message at which the next event begins another one."""
 
 
-class Packed(NamedTuple):
-    """Message of `events`, and the indices of its events among those that were packed."""
-
-    value: bytes
-    indices: Sequence[int]
-
-
-def pack(events: Iterable[tuple[int, dict[str, Any]]], limit: int) -> Iterator[Packed | int]:
-    """Yield messages that hold the events in their order; for an event beyond the limit, yield its index instead.
+class Packer:
+    """Packs the events of one stream into messages, in their order.
 
     Parameters
     ----------
-    events
-        Events with their indices.
     limit
         Largest size of a message in bytes.
 
     Examples
     --------
-    >>> [one.value for one in pack([(0, {"x": {"a": 1}}), (1, {"x": {"a": 2}})], 100)]
-    [b'[{"x":{"a":1}},{"x":{"a":2}}]']
-    >>> [one.value for one in pack([(0, {"x": {"a": 1}})], 100)], list(pack([(5, {"x": {"a": 1}})], 10))
-    ([b'{"x":{"a":1}}'], [5])
+    >>> packer = Packer(30)
+    >>> for event in (b'{"x":{"a":1}}', b'{"x":{"a":2}}', b'{"x":{"a":3}}'):
+    ...     packer.add(event)
+    >>> packer.messages()
+    [b'[{"x":{"a":1}},{"x":{"a":2}}]', b'{"x":{"a":3}}']
     """
-    parts: list[bytes] = []
-    indices: list[int] = []
-    size, most = 0, min(BYTES, limit)
-    for index, event in events:
-        encoded = orjson.dumps(event)
-        if len(encoded) > limit:
-            yield index
-            continue
-        if parts and (len(parts) == ELEMENTS or size + len(encoded) + len(parts) + 2 > most):
-            yield _message(parts, indices)
-            parts, indices, size = [], [], 0
-        parts.append(encoded)
-        indices.append(index)
-        size += len(encoded)
-    if parts:
-        yield _message(parts, indices)
+
+    def __init__(self, limit: int) -> None:
+        self.count = 0
+        """Number of events."""
+        self._most = min(BYTES, limit)
+        self._full: list[bytes] = []
+        self._events: list[bytes] = []
+        #: Size of an array with `_events`.
+        self._size = 1
+
+    def add(self, event: bytes) -> None:
+        """Add an encoded event of at most `limit` bytes."""
+        size = len(event) + 1
+        if self._events and (len(self._events) == ELEMENTS or self._size + size > self._most):
+            self._full.append(_message(self._events))
+            self._events, self._size = [], 1
+        self._events.append(event)
+        self._size += size
+        self.count += 1
+
+    def messages(self) -> list[bytes]:
+        """Return the messages with all events that were added."""
+        return [*self._full, _message(self._events)] if self._events else self._full
 
 
-def _message(parts: Sequence[bytes], indices: Sequence[int]) -> Packed:
-    return Packed(parts[0] if len(parts) == 1 else b"[" + b",".join(parts) + b"]", indices)
+def _message(events: list[bytes]) -> bytes:
+    return events[0] if len(events) == 1 else b"[" + b",".join(events) + b"]"

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from glasstream.errors import BrokerError, InputError, TopicError
+from glasstream.ingest.message import Message
 from glasstream.intake.fields import ABSENT, Kind, path_text, value_at
 from glasstream.intake.mapping import Mapping as EventMapping
 from glasstream.intake.mapping import event_rules, make_kinds
@@ -20,7 +21,6 @@ from glasstream.settings import Settings
 from glasstream.stages.intake import Intake
 from glasstream.stages.schemas import format_maker
 from glasstream.transport.connection import connection
-from glasstream.transport.relay import SourceMessage
 from glasstream.transport.topic_check import check_topics
 from glasstream_topics import events, events_dead
 
@@ -144,7 +144,7 @@ _MAY = ("target", "features")
 _DISTINCT = 1_000
 
 
-def _sample(settings: Settings, name: str, count: int) -> list[SourceMessage]:
+def _sample(settings: Settings, name: str, count: int) -> list[Message]:
     link = connection(settings)
     try:
         check_topics(link, {name: None})
@@ -157,14 +157,14 @@ def _sample(settings: Settings, name: str, count: int) -> list[SourceMessage]:
     ends = offsets(link, [(name, number) for number in partitions])
     each = max(1, -(-count // max(1, sum(end > first for first, end in ends.values()))))
     begin = {place: max(first, end - 2 * each) for place, (first, end) in ends.items()}
-    found: list[SourceMessage] = []
+    found: list[Message] = []
     taken = dict.fromkeys(begin, 0)
     for one in read_records(link, begin, read_committed=True):
         place = (one.topic, one.partition)
         if taken[place] < each and len(found) < count:
             taken[place] += 1
             value = one.value if isinstance(one.value, bytes) else None
-            found.append(SourceMessage(*place, one.offset, one.key, value, one.timestamp))
+            found.append(Message(*place, one.offset, one.key, value, one.timestamp))
     return found
 
 
@@ -210,7 +210,7 @@ def _proposal(settings: Settings, fields: Sequence[FieldOfSample]) -> dict[str, 
     return proposal
 
 
-def _show(trial: Trial, stage: Intake, messages: Sequence[SourceMessage], settings: Settings) -> None:
+def _show(trial: Trial, stage: Intake, messages: Sequence[Message], settings: Settings) -> None:
     name = settings.prefix + events.TOPIC.name
     for record in stage.handle(messages):
         if record.topic == name:

@@ -8,8 +8,11 @@ partitions follow each other as they arrive, and the log of `events` fixes that 
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
+
+import orjson
 
 from glasstream.errors import BrokerError, FencedError, UnavailableError
 from glasstream.health import catalogue
@@ -18,9 +21,9 @@ from glasstream.ingest.message import Message, Rejections
 from glasstream.intake.fields import Kind
 from glasstream.intake.formats import Documents, Format
 from glasstream.intake.mapping import Mapping as EventMapping
-from glasstream.intake.mapping import Origin, event_rules, label_rules, make_kinds
+from glasstream.intake.mapping import event_rules, label_rules, make_kinds
 from glasstream.intake.misfit import Misfit
-from glasstream.intake.pack import pack
+from glasstream.intake.pack import Packer
 from glasstream.learn.dead_letters import DeadLetter, dead_letter, origin_only
 from glasstream.settings import Settings
 from glasstream.stages.names import known_state, topic
@@ -28,7 +31,6 @@ from glasstream.transport.connection import Connection
 from glasstream.transport.options import StageOptions
 from glasstream.transport.progress import read_to_end
 from glasstream.transport.records import ProducerRecord
-from glasstream.transport.relay import SourceMessage
 from glasstream.transport.transactions import TransactionalProducer
 from glasstream_topics import events, events_dead, progress_intake
 from glasstream_topics.events_dead import Reason
@@ -50,13 +52,15 @@ class _Source:
 
 
 @dataclass(slots=True)
-class _Item:
-    """One document of a message, or the reason why it is none."""
+class _Mapped:
+    """What the messages of a transaction become."""
 
-    message: SourceMessage
-    index: int | None
-    source: _Source
-    document: dict[str, object] | Misfit
+    streams: dict[str, Packer] = field(default_factory=dict)
+    """Events and labels of each stream."""
+    labels: int = 0
+    """Number of labels among them."""
+    rejections: list[Rejections] = field(default_factory=list)
+    """Rejections of each message in which something was rejected."""
 
 
 class Intake:
@@ -102,16 +106,15 @@ class Intake:
         """Types of the fields of events (False) and labels (True) that are known."""
         return {source.labels: source.mapping.kinds.all for source in self._sources.values()}
 
-    def handle(self, messages: Sequence[SourceMessage]) -> list[ProducerRecord]:
+    def handle(self, messages: Sequence[Message]) -> list[ProducerRecord]:
         """Return the records for messages: see `glasstream.transport.relay.Worker`."""
-        items = [item for message in messages for item in self._items(message)]
         self._lines = []
         try:
-            mapped = self._map(items)
+            mapped = self._map(messages)
         except KeyError:
-            self._infer(items)
-            mapped = self._map(items)
-        return self._records(messages, items, mapped)
+            self._infer(messages)
+            mapped = self._map(messages)
+        return self._records(messages, mapped)
 
     def committed(self) -> None:
         """Count the records that `handle` returned last, and log some of the rejections among them."""
@@ -124,17 +127,7 @@ class Intake:
             for line in self._lines:
                 log.warning("%s", line)
 
-    def _items(self, message: SourceMessage) -> Iterator[_Item]:
-        source = self._sources[message.topic]
-        try:
-            documents, several = self._documents(source, message)
-        except Misfit as misfit:
-            yield _Item(message, None, source, misfit)
-            return
-        for index, document in enumerate(documents):
-            yield _Item(message, index if several else None, source, document)
-
-    def _documents(self, source: _Source, message: SourceMessage) -> tuple[Documents, bool]:
+    def _documents(self, source: _Source, message: Message) -> tuple[Documents, bool]:
         value, limit = message.value, self.settings.limits.message_bytes
         if value is None:
             raise Misfit(Reason.NULL_MESSAGE, "expected a message with content, got a null message")
@@ -142,39 +135,65 @@ class Intake:
             raise Misfit(Reason.TOO_LARGE, f"expected at most {limit} bytes (limits.message_bytes), got {len(value)}")
         return source.format.read(message.topic, value)
 
-    def _map(self, items: Sequence[_Item]) -> list[tuple[str, dict[str, object]] | Misfit]:
-        """Return the stream and the event of each item, or why it has none. Raise KeyError for an unknown type."""
-        mapped: list[tuple[str, dict[str, object]] | Misfit] = []
-        origin, last = None, None
-        for item in items:
-            document, message = item.document, item.message
-            if isinstance(document, Misfit):
-                mapped.append(document)
-                continue
-            if message is not last:
-                last = message
-                origin = Origin(message.topic, message.partition, message.offset, message.key, message.timestamp)
-            assert origin is not None
+    def _map(self, messages: Sequence[Message]) -> _Mapped:
+        """Return the events of messages, and what is rejected. Raise KeyError for an unknown type.
+
+        Each event is encoded and packed at once. If the events of a transaction were kept as objects, Python's garbage
+        collector would visit them again and again, which takes as long as the mapping.
+        """
+        mapped = _Mapped()
+        for message in messages:
+            source = self._sources[message.topic]
             try:
-                stream, event = item.source.mapping.map(document, origin)
+                documents, several = self._documents(source, message)
             except Misfit as misfit:
-                mapped.append(misfit)
+                self._reject(mapped, message, None, misfit)
                 continue
-            if item.index is not None and type(event.get("id")) is str and item.source.mapping.by_place:
-                event["id"] = f"{event['id']}#{item.index}"
-            mapped.append((stream, event))
+            for index, document in enumerate(documents):
+                try:
+                    stream, event = self._event(source, document, message, index if several else None)
+                except Misfit as misfit:
+                    self._reject(mapped, message, index if several else None, misfit)
+                    continue
+                packer = mapped.streams.get(stream)
+                if packer is None:
+                    packer = mapped.streams[stream] = Packer(self.settings.limits.message_bytes)
+                packer.add(event)
+                mapped.labels += source.labels
         return mapped
 
-    def _infer(self, items: Sequence[_Item]) -> None:
+    def _event(
+        self, source: _Source, document: dict[str, Any] | Misfit, message: Message, index: int | None
+    ) -> tuple[str, bytes]:
+        """Return the stream and the encoded event of a document."""
+        if isinstance(document, Misfit):
+            raise document
+        stream, event = source.mapping.map(document, message)
+        if index is not None and source.mapping.by_place:
+            event["id"] = f"{event['id']}#{index}"
+        encoded, limit = orjson.dumps(event), self.settings.limits.message_bytes
+        if len(encoded) > limit:
+            raise Misfit(
+                Reason.TOO_LARGE, f"expected an event of at most {limit} bytes (limits.message_bytes), got more"
+            )
+        return stream, encoded
+
+    def _reject(self, mapped: _Mapped, message: Message, index: int | None, misfit: Misfit) -> None:
+        if not mapped.rejections or mapped.rejections[-1].message is not message:
+            mapped.rejections.append(Rejections(message, self.settings.epoch))
+        mapped.rejections[-1].add(index, misfit.reason, misfit.detail)
+
+    def _infer(self, messages: Sequence[Message]) -> None:
         """Infer the types of new fields, and hold them."""
         limit = self.settings.limits.features
         proposed: dict[bool, Mapping[str, Kind]] = {False: {}, True: {}}
         for source in {id(one): one for one in self._sources.values()}.values():
             values = (
                 pair
-                for item in items
-                if item.source is source and not isinstance(item.document, Misfit)
-                for pair in source.mapping.values(item.document)
+                for message in messages
+                if self._sources[message.topic] is source
+                for document in self._readable(source, message)
+                for pair in source.mapping.values(document)
             )
             proposed[source.labels] = source.mapping.kinds.inferred(values, limit)
         held = self._hold(IntakeTypes(_texts(proposed[False]), _texts(proposed[True])))
@@ -183,58 +202,34 @@ class Intake:
             source.mapping.kinds.hold({field: Kind(kind) for field, kind in found.items()})
             source.mapping.kinds.full = limit
 
-    def _records(
-        self,
-        messages: Sequence[SourceMessage],
-        items: Sequence[_Item],
-        mapped: Sequence[tuple[str, dict[str, object]] | Misfit],
-    ) -> list[ProducerRecord]:
-        streams: dict[str, list[tuple[int, dict[str, object]]]] = {}
-        misfits: dict[int, Misfit] = {}
-        for number, found in enumerate(mapped):
-            if isinstance(found, Misfit):
-                misfits[number] = found
-            else:
-                streams.setdefault(found[0], []).append((number, found[1]))
+    def _readable(self, source: _Source, message: Message) -> list[dict[str, Any]]:
+        """Return the documents of a message that can be read."""
+        try:
+            documents, _ = self._documents(source, message)
+        except Misfit:
+            return []
+        return [document for document in documents if not isinstance(document, Misfit)]
+
+    def _records(self, messages: Sequence[Message], mapped: _Mapped) -> list[ProducerRecord]:
         records: list[ProducerRecord] = []
-        limit = self.settings.limits.message_bytes
-        for stream, content in streams.items():
+        for stream, packer in mapped.streams.items():
             key = stream.encode("utf-8", "surrogatepass")
-            for packed in pack(content, limit):
-                if isinstance(packed, int):
-                    misfits[packed] = Misfit(
-                        Reason.TOO_LARGE, f"expected an event of at most {limit} bytes (limits.message_bytes), got more"
-                    )
-                else:
-                    records.append(ProducerRecord(self._events, key, packed.value, self._partition(stream, key)))
+            where = self._partition(stream, key)
+            records += [ProducerRecord(self._events, key, value, where) for value in packer.messages()]
         rejected: Counter[tuple[str, str, int]] = Counter()
-        records += self._letters(items, misfits, rejected)
-        read = Counter([message[:2] for message in messages])
-        made = Counter(events=len(items) - len(misfits))
-        if self.settings.intake.labels_sources:
-            labels = sum(item.source.labels and number not in misfits for number, item in enumerate(items))
-            made.update(events=-labels, labels=labels)
-        self._pending = read, made, rejected
+        records += self._letters(mapped.rejections, rejected)
+        read = Counter([(message.topic, message.partition) for message in messages])
+        count = sum(packer.count for packer in mapped.streams.values())
+        self._pending = read, Counter(events=count - mapped.labels, labels=mapped.labels), rejected
         return records
 
     def _letters(
-        self, items: Sequence[_Item], misfits: Mapping[int, Misfit], counts: Counter[tuple[str, str, int]]
+        self, rejections: Sequence[Rejections], counts: Counter[tuple[str, str, int]]
     ) -> Iterator[ProducerRecord]:
         """Yield one dead letter for each message of which something was rejected."""
-        together: dict[int, Rejections] = {}
-        for number in sorted(misfits):
-            item, misfit = items[number], misfits[number]
-            message = item.message
-            rejections = together.get(id(message))
-            if rejections is None:
-                origin = Message(
-                    message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
-                )
-                rejections = together[id(message)] = Rejections(origin, self.settings.epoch)
-            rejections.add(item.index, misfit.reason, misfit.detail)
-        for rejections in together.values():
-            letter, origin = dead_letter(rejections, self.settings.limits.dead_bytes), rejections.message
-            first = rejections.found[0]
+        for one in rejections:
+            letter, origin = dead_letter(one, self.settings.limits.dead_bytes), one.message
+            first = one.found[0]
             counts[first.reason, origin.topic, origin.partition] += 1
             total = (
                 counts[first.reason, origin.topic, origin.partition]

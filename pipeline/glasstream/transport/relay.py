@@ -14,12 +14,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from glasstream.errors import BrokerError, TopicError, UnavailableError
 from glasstream.health.steps import Steps
+from glasstream.ingest.message import Message
 from glasstream.transport.connection import Connection
 from glasstream.transport.group import GroupWatch, Look, View
 from glasstream.transport.input_topic import TopicIdentity
@@ -52,21 +53,10 @@ STOP_SECONDS = 6.0
 Place = tuple[str, int]
 
 
-class SourceMessage(NamedTuple):
-    """Message of a source."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp: int | None
-
-
 class Worker(Protocol):
     """What a relay does with messages."""
 
-    def handle(self, messages: Sequence[SourceMessage]) -> Sequence[ProducerRecord]:
+    def handle(self, messages: Sequence[Message]) -> Sequence[ProducerRecord]:
         """Return the results of messages, which are in the order of their arrival.
 
         Raises
@@ -344,10 +334,10 @@ class Relay:
             log.error("%s[%d]: %s", topic, partition, reason)
         self.stalls[place] = reason
 
-    def _read(self, consumer: Consumer) -> list[SourceMessage]:
+    def _read(self, consumer: Consumer) -> list[Message]:
         """Return the messages that arrive within the interval, in the order of their arrival."""
         until = time.monotonic() + self._interval
-        messages: list[SourceMessage] = []
+        messages: list[Message] = []
         size = 0
         while True:
             left = until - time.monotonic()
@@ -367,7 +357,7 @@ class Relay:
                 size += len(value or b"")
                 kind, timestamp = message.timestamp()
                 messages.append(
-                    SourceMessage(*place, offset, message.key(), value, timestamp if kind and timestamp >= 0 else None)
+                    Message(*place, offset, message.key(), value, timestamp if kind and timestamp >= 0 else None)
                 )
             if left <= 0 or len(messages) >= BATCH_MESSAGES or size >= BATCH_BYTES:
                 break
@@ -386,7 +376,7 @@ class Relay:
         raise BrokerError(f"{where} cannot be read: {error.str()}")
 
     def _process(
-        self, consumer: Consumer, producer: TransactionalProducer, messages: Sequence[SourceMessage]
+        self, consumer: Consumer, producer: TransactionalProducer, messages: Sequence[Message]
     ) -> TransactionalProducer:
         """Write the results of messages and the offsets after them. Return the producer to continue with."""
         try:
