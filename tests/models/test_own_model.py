@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from river import linear_model
 
-from glasstream.errors import ModelError
+from glasstream.errors import ModelError, ModelRaised
 from glasstream.ingest.admission import Task
 from glasstream.models.live.catalogue import model_factory
+from glasstream.models.live.stream_model import StreamModel
 
 HERE = __name__
 
@@ -78,3 +79,11 @@ def test_a_module_that_cannot_be_imported_is_refused_with_the_reason(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModelError, match=f"cannot import 'damaged_module' of 'damaged_module:make': {error}"):
         model_factory("damaged_module:make", 1)
+
+
+@pytest.mark.parametrize("task", list(Task))
+def test_an_error_on_an_event_with_text_says_that_the_model_may_take_only_numbers(task: Task) -> None:
+    bare = {Task.CLASSIFICATION: linear_model.LogisticRegression, Task.REGRESSION: linear_model.LinearRegression}[task]
+    model = StreamModel(lambda _: bare(), task)
+    with pytest.raises(ModelRaised, match=r"^learn: .* \(feature 'town' is text; .*SelectType\(Number\)"):
+        model.learn({"rooms": 3.0, "town": "Espoo"}, "yes" if task is Task.CLASSIFICATION else 1.0)

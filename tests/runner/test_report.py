@@ -175,13 +175,29 @@ def test_a_divergence_is_said_once_and_before_all_results() -> None:
     assert shown.getvalue().lstrip("\0").startswith("s: warning: the model diverges: ")
 
 
-def test_dead_letters_are_counted_with_their_events() -> None:
-    def letter(reason: str, rejected: list[tuple[int, str]] | None = None) -> bytes:
-        said = events_dead.headers(
-            epoch=0, reason=reason, topic="events", partition=0, offset=0, time=0, detail="why", rejected=rejected
-        )
-        return DeadLetter(0, b"s", None, tuple(said)).as_json()
+def letter(reason: str, rejected: list[tuple[int, str]] | None = None) -> bytes:
+    said = events_dead.headers(
+        epoch=0, reason=reason, topic="events", partition=0, offset=0, time=0, detail="why", rejected=rejected
+    )
+    return DeadLetter(0, b"s", None, tuple(said)).as_json()
 
+
+@pytest.mark.parametrize(
+    ("failed", "why"),
+    [
+        (0, "too few labelled events (1; see explain.reservoir and explain.start)"),
+        (1, "the model raised errors and has learned too few events"),
+    ],
+)
+def test_a_run_without_explanations_says_why(failed: int, why: str) -> None:
+    one, shown = report(300)
+    one.add("predictions", [prediction(0, 1.0, 0.5)])
+    one.add("events.dead", [letter("model_error")] * failed)
+    one.table(1.0)
+    assert f"s: 1 event in 1.0 s, mae 0.5000; no explanations: {why}\n" in shown.getvalue()
+
+
+def test_dead_letters_are_counted_with_their_events() -> None:
     one, shown = report(200)
     one.add("predictions", [prediction(0, 1.0, 0.5)])
     one.add("importance", [estimate(99, {"a": 0.5})])

@@ -205,15 +205,19 @@ class Report:
             )
 
     def _table(self, name: str, stream: _Stream, seconds: float) -> None:
-        counted = f"{stream.predicted:,} events" + (f" in {seconds:,.1f} s" if seconds else "")
+        counted = f"{stream.predicted:,} event{'' if stream.predicted == 1 else 's'}" + (
+            f" in {seconds:,.1f} s" if seconds else ""
+        )
         if stream.unlabelled:
             learned = "such an event is learned when its label comes"
             counted += f", {stream.unlabelled:,} of them came without a label ({learned})"
         if not stream.methods and not stream.effects:
             labelled = stream.predicted - stream.unlabelled
-            few = (
-                f": too few labelled events ({labelled:,}; see explain.reservoir and explain.start)" if labelled else ""
-            )
+            few = ""
+            if self._rejected[events_dead.Reason.MODEL_ERROR]:
+                few = ": the model raised errors and has learned too few events"
+            elif labelled:
+                few = f": too few labelled events ({labelled:,}; see explain.reservoir and explain.start)"
             self._say(f"{name}: {counted}, {stream.metric_text()}; no explanations{few}")
             self._tell_novelty(stream)
             return

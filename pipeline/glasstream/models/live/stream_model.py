@@ -5,6 +5,7 @@ Trees, forests and linear models predict and learn in compiled code, with River'
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite, nan
+from struct import error as StructError
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -166,11 +167,11 @@ class StreamModel:
             return self._ask(x)
         except NotImplementedError as error:  # River's sign for a classifier that gives no probabilities
             if self.task is Task.REGRESSION or self._ask == self._label_only:
-                raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
+                raise _raised("predict", error, x) from error
             self._ask = self._label_only
             return self.predict(x)
         except Exception as error:
-            raise ModelRaised(f"predict: {type(error).__name__}: {error}") from error
+            raise _raised("predict", error, x) from error
 
     @property
     def least_block(self) -> int | None:
@@ -236,7 +237,7 @@ class StreamModel:
         try:
             self._live.learn_one(x, key)
         except Exception as error:
-            raise ModelRaised(f"learn: {type(error).__name__}: {error}") from error
+            raise _raised("learn", error, x) from error
 
     def _number(self, x: Mapping[str, Any]) -> Prediction:
         value = self._live.predict_one(x)
@@ -292,6 +293,18 @@ class StreamModel:
         self._binary = None
         self._ask = self._many
         self._label_from_votes = True
+
+
+def _raised(doing: str, error: Exception, x: Mapping[str, Any]) -> ModelRaised:
+    """Return the error of an event on which the model raised, with a hint if a text may be the cause."""
+    text = next((name for name, value in x.items() if isinstance(value, str)), None)
+    hint = ""
+    if text is not None and isinstance(error, TypeError | ValueError | StructError):
+        hint = (
+            f" (feature {text[:60]!r} is text; if the model takes only numbers, put compose.SelectType(Number) or an "
+            "encoder in front)"
+        )
+    return ModelRaised(f"{doing}: {type(error).__name__}: {error}{hint}")
 
 
 def _not_learned(value: float, outcome: int) -> NotLearned | ModelRaised:
