@@ -1,5 +1,6 @@
 """The learner: order of use, positions, silence, and what becomes of input that is not good."""
 
+import threading
 from collections.abc import Iterable
 
 import orjson
@@ -8,6 +9,7 @@ from river import base
 
 from glasstream.aggregator.partition import PartitionAggregator
 from glasstream.configuration import load
+from glasstream.errors import ModelError
 from glasstream.ingest.message import Message, Position
 from glasstream.learn.partition import PartitionLearner
 from glasstream.models.contract.predictor import Predictor
@@ -325,6 +327,28 @@ def test_a_model_that_raises_gives_a_dead_letter_and_the_stream_goes_on() -> Non
     assert len(outbox.predictions) == len(numbers) - len(in_predict)
     assert learner.streams["s"].learner.rows == len(numbers) - len(in_predict) - len(in_learn)
     assert learner.streams["s"].admission.seq == len(numbers)
+
+
+class Locked(Moody):
+    """A model that can be neither copied nor pickled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+    def predict_proba_one(self, x, **kwargs):
+        return {"true": 0.5, "false": 0.5}
+
+    def learn_one(self, x, y):
+        pass
+
+
+def test_a_model_that_cannot_be_copied_is_named() -> None:
+    learner = PartitionLearner(0, settings(f"model.name={__name__}:Locked"))
+    with pytest.raises(ModelError, match=r"^Locked cannot be copied \(TypeError: .*lock.*define its parts at the top"):
+        for number in range(63):
+            for _ in learner.consume(message(number, event(number))):
+                pass
 
 
 def test_features_that_come_and_go_keep_their_rows_apart() -> None:

@@ -4,7 +4,6 @@ It is a pure function from events to records. The stage decides only when a bloc
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -729,8 +728,9 @@ class StreamLearner:
         change.
         """
         rows = self._background.held(self.rows)[:_CHECKED_ROWS]
+        trial = predictor.copied()
         try:
-            check_splits(deepcopy(predictor), rows)
+            check_splits(trial, rows)
         except ModelError as error:
             self._say(
                 "the model's predictions are not a function of the row, so its explanations cannot be repeated; seed "

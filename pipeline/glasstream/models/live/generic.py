@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from math import isnan
 from typing import Any
 
@@ -119,10 +119,26 @@ class GenericPredictor:
         try:
             return pickle.dumps(self, protocol=5)
         except Exception as error:
-            raise ModelError(
-                f"{type(self._model).__name__} cannot be pickled ({type(error).__name__}: {error}), so it cannot "
-                "travel to the explainers; define its parts at the top level of a module that they can import"
-            ) from error
+            raise self._cannot_travel("pickled", error) from error
+
+    def copied(self) -> "GenericPredictor":
+        """Return a predictor with a copy of the model.
+
+        Raises
+        ------
+        ModelError
+            The model cannot be copied.
+        """
+        try:
+            return deepcopy(self)
+        except Exception as error:
+            raise self._cannot_travel("copied", error) from error
+
+    def _cannot_travel(self, done: str, error: Exception) -> ModelError:
+        return ModelError(
+            f"{type(self._model).__name__} cannot be {done} ({type(error).__name__}: {error}), so it cannot travel to "
+            "the explainers; define its parts at the top level of a module that they can import"
+        )
 
     def _all_numbers(self, width: int) -> tuple[str, ...]:
         """Return the names of the columns if each of them is an input and a number, else an empty result."""
