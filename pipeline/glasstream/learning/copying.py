@@ -290,7 +290,7 @@ def _copy_slots(F: Array, I: Array, p: Pool, at: int, node: int) -> bool:
 def _sound_order(I: Array, F: Array, p: Pool, slot: int, classes: int) -> bool:
     """Return whether the classes that a slot knows are in its order, once each.
 
-    The count of a class that it knows is positive, and so never 0 again, which would put the class into the order twice.
+    The count of a class that it knows is positive, so it is never 0 again: then the class would enter the order twice.
     """
     known = I[slot + SLOT_CLASSES]
     if known < 0 or known > classes:
