@@ -107,7 +107,7 @@ class _Stream:
         """Return whether the model that is explained is the one with which the stream began."""
         versions = [method.newest.model_version for method in self.methods.values()]
         versions += [effect.model_version for effect in self.effects.values()]
-        return not any(versions)
+        return bool(versions) and not any(versions)
 
     def metric_text(self) -> str:
         """Return the running metric as text. Events without a label have none."""
@@ -209,7 +209,8 @@ class Report:
             f" in {seconds:,.1f} s" if seconds else ""
         )
         if stream.unlabelled:
-            learned = "such an event is learned when its label comes"
+            becomes = "scored" if stream.learned_nothing() else "learned"
+            learned = f"such an event is {becomes} when its label comes"
             counted += f", {stream.unlabelled:,} of them came without a label ({learned})"
         if not stream.methods and not stream.effects:
             labelled = stream.predicted - stream.unlabelled
