@@ -14,8 +14,8 @@ one JSON line a model and number of explainers, with medians:
 - `tail_s`: seconds from the last event written to the last record committed
 - `speed_up`: with several numbers of explainers, throughput over that with the first
 
-With `--latency` a record is published for every row; the throughput is measured anew, then events come at 80 % of it,
-in arrays of 10:
+With `--latency` a record is published for every row and events come in arrays of 10; the throughput is measured anew,
+then events come at 80 % of it:
 
 - `every_row`: events/s of a run that publishes every row
 - `p50_s`, `p99_s`: from an event's writing to the moment at which its importance record has been read, committed
@@ -52,7 +52,7 @@ from glasstream.runner.replay import Replay
 from glasstream.settings import Publish, Settings
 from glasstream.sources.messages import pack
 from glasstream.transport.connection import connection
-from glasstream_topics import admin, importance
+from glasstream_topics import admin
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 WARM_UP = 1_500
@@ -69,6 +69,12 @@ class Timed:
     seconds: float
     cpu: dict[str, float]
     tail: float = 0.0
+
+
+class RowNumber(msgspec.Struct):
+    """The part of an importance record that tells its row."""
+
+    row: int
 
 
 def events(rows: int) -> list[Event]:
@@ -112,12 +118,13 @@ class Deployment:
         """Seconds from event to record, in the order of the rows, at `rate` events a second."""
         written: list[float] = []
         read: dict[int, float] = {}
+        numbers = msgspec.json.Decoder(RowNumber)  # to read all of a record would take a share of the two cores
 
         def take(topic: str, messages: list[Message]) -> None:
             now = time.perf_counter()
             for message in messages:
                 if message.key() == name.encode():
-                    read.setdefault(importance.decode(message.value()).row, now)
+                    read.setdefault(numbers.decode(message.value()).row, now)
 
         reader = Monitor(self.link, self.settings, take, public=("importance",), from_start=False)
         producer = Producer(self.link.producer(linger_ms=0))
@@ -147,8 +154,8 @@ class Deployment:
         first = self.settings.explain.first_row
         return [read[row] - written[row] for row in range(first, len(stream))]
 
-    def through(self, name: str, stream: list[Event]) -> Timed:
-        packed = list(pack(stream, ROWS_PER_MESSAGE, 1 << 20))
+    def through(self, name: str, stream: list[Event], rows: int = ROWS_PER_MESSAGE) -> Timed:
+        packed = list(pack(stream, rows, 1 << 20))
         replay = Replay(self.link, self.settings, name, packed)
         before = self.cpu()
         started = time.perf_counter()
@@ -216,7 +223,7 @@ def latency(settings: Settings, stream: list[Event]) -> dict[str, object]:
             children.add(stage, f"{stage}-1")
         deployment = Deployment(settings, children)
         deployment.through("warm-up", stream[:WARM_UP])
-        throughput = len(stream) / deployment.through("unpaced", stream).seconds
+        throughput = len(stream) / deployment.through("unpaced", stream, PACED_ROWS).seconds
         rate = LOAD * throughput
         seconds = sorted(deployment.paced("paced", stream[: int(rate * PACED_SECONDS)], rate))
         children.stop()
