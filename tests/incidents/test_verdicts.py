@@ -195,6 +195,26 @@ def test_inputs_that_move_with_another_rule_of_the_labels_are_not_said_to_hold()
     assert "concept_moved" in {one.verdict for one in last.alternatives}
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_of_a_region_that_change_without_a_loss_are_another_concept(seed: int) -> None:
+    """The shares of the labels change, too. But shares alone would change the labels of all values alike."""
+    stream = Stream(seed)
+    stream.target[AT:][stream.inputs[AT:, 0] > 0.3] = 0.0
+    last = [one for one in watched(stream) if one.status == "open"][-1]
+    assert last.verdict == "concept_moved"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_that_become_rarer_whatever_the_inputs_are_no_other_concept(seed: int) -> None:
+    """The loss rises as much as these labels cost before."""
+    stream = Stream(seed)
+    stream.target = (stream.draws.random(len(stream.target)) < 0.3).astype(float)
+    stream.target[AT:] = (stream.draws.random(len(stream.target) - AT) < 0.6).astype(float)
+    stream.loss = np.where(stream.target == 1.0, 0.8, 0.1) + 0.02 * stream.draws.random(len(stream.loss))
+    last = [one for one in watched(stream) if one.status == "open"][-1]
+    assert last.verdict == "labels_shifted" and last.loss_after > last.loss_before + 0.1
+
+
 def test_a_regression_has_incidents() -> None:
     stream = changed(swapped, 1)
     stream.target = 10.0 * stream.inputs[:, 2] + stream.draws.normal(size=len(stream.target))

@@ -190,14 +190,15 @@ def _scores(sample: Sample, changes: _Changes, faults: set[str | None]) -> dict[
             "data_moved": (1.0 - share) * held,
             "concept_moved": 0.49 * (beyond > _RISE_OF_STRONG),
         }
-    if changes.worse:
-        others = _other_answers(sample)
+    if changes.labels or changes.worse:
+        others = _other_answers(sample, changes)
+        expected = not others and bool(changes.labels) and (not changes.worse or _beyond(sample, changes) < _RISE)
         return {
             "concept_moved": 1.0 if others else 0.3,
-            "model_replaced": 0.2 if others else 1.0,
-            "labels_shifted": 0.2 * bool(changes.labels),
+            "model_replaced": 0.0 if expected or not changes.worse else 0.2 if others else 1.0,
+            "labels_shifted": 1.0 if expected else 0.2 * bool(changes.labels),
         }
-    return {"labels_shifted": 1.0} if changes.labels else {"reasoning_moved": 1.0}
+    return {"reasoning_moved": 1.0}
 
 
 def _faults(sample: Sample, changes: _Changes) -> list[Affected]:
@@ -276,21 +277,22 @@ def _beyond(sample: Sample, changes: _Changes) -> float:
 
     The mean loss before at the values of the feature that moved most, or at the labels, is what they explain.
     """
-    j = max(changes.moved, key=lambda j: changes.distance[j])
-    data = [(sample.inputs[j], sample.values[:, j])]
-    if changes.labels:
-        data.append((sample.label, sample.targets))
+    data = [(sample.label, sample.targets)] if changes.labels else []
+    if changes.moved:
+        j = max(changes.moved, key=lambda j: changes.distance[j])
+        data.append((sample.inputs[j], sample.values[:, j]))
     expected = max(float(before.risk[before.bins(values)].mean()) for before, values in data)
     return sample.loss._replace(before=expected).rise
 
 
-def _other_answers(sample: Sample) -> bool:
+def _other_answers(sample: Sample, changes: _Changes) -> bool:
     """Return whether labels at equal values of a feature differ from those before.
 
-    This compares mean labels over the bins of each feature, and over quarters of its values, by a chi-square statistic.
+    If the labels have other shares, they are compared with what they would be if nothing else had changed. The test is
+    a chi-square statistic of mean labels over the bins of each feature, and over quarters of its values.
     """
     chance = _CHANCE / (2 * max(1, len(sample.inputs)))
-    targets, _, variance = _labels(sample)
+    labels = _labels(sample)
     for j, before in enumerate(sample.inputs):
         bins = before.bins(sample.values[:, j])
         quarters = np.minimum(3, (4.0 * (np.cumsum(before.shares) - 0.5 * before.shares)).astype(np.int64))
@@ -298,14 +300,30 @@ def _other_answers(sample: Sample) -> bool:
             then = np.bincount(group, before.counts, minlength=BINS)
             answers = np.bincount(group, before.counts * before.answer, minlength=BINS)
             now = np.bincount(group[bins], minlength=BINS)
-            sums = np.bincount(group[bins], targets, minlength=BINS)
+            sums = np.bincount(group[bins], labels.values, minlength=BINS)
             use = (now >= _IN_A_BIN) & (then >= _IN_A_BIN)
-            gap = sums[use] / now[use] - answers[use] / then[use]
-            statistic = float((gap**2 / (variance * (1.0 / now[use] + 1.0 / then[use]))).sum())
-            freedom = int(use.sum())
-            if freedom and statistic / max(before.block, sample.label.block) > chdtri(freedom, chance):
+            expected, freedom = answers[use] / then[use], int(use.sum())
+            if changes.labels:
+                expected, freedom = _with_other_shares(expected, now[use], sample, labels), freedom - 1
+            gap = sums[use] / now[use] - expected
+            statistic = float((gap**2 / (labels.variance * (1.0 / now[use] + 1.0 / then[use]))).sum())
+            if freedom > 0 and statistic / max(before.block, sample.label.block) > chdtri(freedom, chance):
                 return True
     return False
+
+
+def _with_other_shares(answers: Floats, rows: NDArray[np.int64], sample: Sample, labels: exchange.Labels) -> Floats:
+    """Return the mean labels of bins after a change of the shares of the labels alone.
+
+    With two classes, the odds of all bins are multiplied by the same factor (Saerens, Latinne, Decaestecker 2002). With
+    numbers and more classes, all means move by the same step, which is an approximation.
+    """
+    if sample.classes and np.isin(sample.label.edges, (0.0, 1.0)).all():
+        least = 0.5 / len(labels.values)
+        then, now = (float(np.clip(share, least, 1.0 - least)) for share in (labels.mean, labels.values.mean()))
+        factor = now * (1.0 - then) / (then * (1.0 - now))
+        return np.asarray(answers * factor / (1.0 + answers * (factor - 1.0)))
+    return np.asarray(answers + labels.values.mean() - (rows * answers).sum() / max(1, rows.sum()))
 
 
 def _labels(sample: Sample) -> exchange.Labels:
