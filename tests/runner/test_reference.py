@@ -73,6 +73,20 @@ def test_packing_and_cutting_change_no_record(model: str, classes: int) -> None:
         assert published(stream, size, f"model.name={model}", f"block.rows={rows}") == one
 
 
+@pytest.mark.parametrize("every", [1, 7, 1_000])
+def test_alarms_and_incidents_do_not_depend_on_how_often_importance_is_published(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incidents, "IncidentWatch", CountingWatch)
+    stream = mixed(ROWS, classes=3)
+    usual = published(stream, 50, "model.name=tree")
+    other = published(stream, 50, "model.name=tree", f"publish.every={every}")
+    for topic in ("drift", "incidents"):
+        assert len(usual[topic]) > 3 and other[topic] == usual[topic]
+    assert other["importance"][-1] == usual["importance"][-1]
+    assert len(other["importance"]) != len(usual["importance"])
+
+
 @pytest.mark.parametrize("option", ["explain.sampling=uniform", "explain.sampling=window", "isage.fresh=true",
                                     "ipdp.grid=extremes", "ipdp.grid=quantiles", "isage.removal=conditional",
                                     "explain.loss=cross_entropy", "explain.draws=3", "snapshot.target=0",

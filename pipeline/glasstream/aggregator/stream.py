@@ -156,6 +156,7 @@ class StreamAggregator:
         spans = [timeline.span(block, skip) for timeline in self.timelines]
         due = [span.due(self.settings.publish.every) for span in spans]
         kept = [span.due(EVERY) for span in spans]
+        # Records may be due after every entry. The detectors get the entries up to the next curves to keep in one turn.
         turns = np.logical_or.reduce(kept)
         turns[-1] = True
         begun, done = 0, 0

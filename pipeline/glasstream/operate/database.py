@@ -2,8 +2,8 @@
 
 The offsets up to which a topic has been exported are in the database too, and each batch of rows is committed together
 with them. Whenever an export ends, by itself or by `kill -9`, the next one continues behind the last committed record.
-DuckDB lets only one process write to a file, and nobody read it meanwhile. So the file is open only while a batch is
-written, and other programs can query it between the batches of an export that follows its topics.
+While a process writes to a file, DuckDB lets no other process write to it or read it. So the file is open only while a
+batch is written, and other programs can query it between the batches of an export that follows its topics.
 """
 
 import time

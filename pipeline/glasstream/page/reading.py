@@ -164,8 +164,7 @@ class Topics:
 
     def shown(self, stream: str) -> str:
         """Return the name under which a stream is shown: one without a prefix is of the first deployment."""
-        several = len(self._prefixes) > 1
-        return self._shown(*self._named(stream)) if several else stream
+        return self._shown(*self._named(stream))
 
     def _shown(self, prefix: str, stream: str) -> str:
         return f"{stream}{_AT}{prefix}" if len(self._prefixes) > 1 else stream

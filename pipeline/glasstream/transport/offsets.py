@@ -1,4 +1,4 @@
-"""Where a partition begins and ends. A broker that has just got the partition may not know it yet."""
+"""Ask where a partition begins and ends, until a broker knows it: a new topic has no leader yet."""
 
 import time
 
