@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 from unittest import mock
 
@@ -536,7 +537,7 @@ class Pipeline:
     def expected(self, *topics: str) -> dict[tuple[str, str], list[bytes]]:
         """Return what the plain loop publishes of the same log."""
         found: dict[tuple[str, str], list[bytes]] = defaultdict(list)
-        loop = Reference(self.settings, self.log.partitions["models", 0].newest())
+        loop = Reference(self.settings, partial(file_of, records=self.log.partitions["models", 0].newest()))
         for partition in range(self.settings.topics.events):
             for offset, entry in enumerate(self.log.partitions["events", partition].entries):
                 if entry is not None:

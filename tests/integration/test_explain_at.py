@@ -212,7 +212,11 @@ def test_explanations_are_made_once_more_for_as_long_as_the_log_goes_back(
         said.error, StateError
     ) and f"there is no block with seq {seq} on {prefix}explain.requests" in str(said.error)
     late = rows[-1]
+    every = f"publish.every={deployment.settings.publish.every}"
+    assert "others" not in commands.well("replay", "--compare", "--set", every).out
     forget(deployment, "events", {events.partition(b"s", 2): FORGOTTEN})
+    said = commands.run("replay", "--compare", "--set", every)
+    assert said.code == DIFFERS and f"Kafka has deleted the events before offset {FORGOTTEN}" in said.out
     (made,) = commands.well("explain-at", "s", late, "--json").records
     assert made["source"] == "log" and made["published"]["equal"] and made["event"]["id"] == str(late)
     said = commands.run("explain-at", "s", rows[120])
@@ -229,9 +233,26 @@ def test_after_a_run_its_folder_is_enough(
 ) -> None:
     """Only a Kafka with a folder outlives its run. `local_broker` says whether there can be one on this machine."""
     options = ("--broker", "local", "--data", str(tmp_path / "data"), "--prefix", "kept.")
-    finished_run(*options, "--rows", "1000", "--model", "tree")
-    for arguments in (("explain-at", "agrawal", "777", "--json"), ("state", "show", "--json"), ("dead", "list")):
+    novelty = ("novelty.window=300", "novelty.stride=300", "novelty.delay=200", "novelty.held=0.5")
+    asked = ("--explain", "ipfi,novelty", *(part for one in novelty for part in ("--set", one)))
+    run = finished_run(*options, *asked, "--rows", "1000", "--model", "tree")
+
+    def said(*arguments: str, code: int = 0) -> str:
         result = CliRunner().invoke(cli, [*arguments, *options], standalone_mode=False)
-        assert result.exception is None and result.return_value == 0, result.output
-        if arguments[0] == "explain-at":
-            assert orjson.loads(result.stdout)["published"]["equal"]
+        assert result.exception is None and result.return_value == code, result.output
+        return result.stdout
+
+    assert orjson.loads(said("explain-at", "agrawal", "777", "--json"))["published"]["equal"]
+    said("state", "show", "--json")
+    said("dead", "list")
+    again = tmp_path / "again"
+    told = said("replay", "--compare", "--out", str(again))
+    assert "predictions: 1,000 published records, 1,000 of them computed again" in told and "differs" not in told
+    for topic in ("predictions", "importance", "incidents", "novelty"):
+        assert (again / f"{topic}.jsonl").read_bytes() == run.file(topic), topic
+    assert run.file("novelty")
+    told = said("replay", "--compare", "--stream", "agrawal", "--set", "explain.alpha=0.1", code=DIFFERS)
+    assert "differs from the running stages: explain.alpha: was 0.001, is 0.1" in told
+    assert "1,000 of them computed again" in told and "others: {" in told
+    nobody = CliRunner().invoke(cli, ["replay", "--stream", "nobody", *options], standalone_mode=False)
+    assert isinstance(nobody.exception, InputError)

@@ -1,12 +1,14 @@
 """`glasstream model push`: the model of a running stream is replaced and rolled back, while the learner is killed."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
 
 from glasstream.errors import InputError
+from glasstream.learn.pushed import file_of
 from glasstream.operate.mark import Mark, before
 from glasstream.operate.models import name_model
 from glasstream.operate.state import state
@@ -71,7 +73,8 @@ def test_a_model_is_replaced_and_rolled_back_whoever_is_killed(
     whole = [*parts[0], on, *parts[1], back, line, *parts[2], events.FLUSH]
     records = dict(pair for one in files.values() for pair in models.split(one.read_bytes()))
     expected: dict[str, list[bytes]] = {"predictions": [], "importance": [], "incidents": []}
-    for topic, record in Reference(deployment.settings, records).run((b"s", value) for value in whole):
+    loop = Reference(deployment.settings, partial(file_of, records=records))
+    for topic, record in loop.run((b"s", value) for value in whole):
         expected.setdefault(topic, []).append(record)
     rows = [orjson.loads(value)["row"] for value in expected["importance"]]
     deployment.wait_published("s", rows[-1])
@@ -91,6 +94,11 @@ def test_a_model_is_replaced_and_rolled_back_whoever_is_killed(
         found = commands.well(*explained, *source).records
         assert [one["published"]["difference"] for one in found] == [0.0, 0.0, 0.0], source
         assert [one["model_version"] for one in found] == [0, 1, 2]
+
+    said = commands.well("replay", "--compare", "--set", f"model.name={first}", "--set", "publish.every=50").out
+    for topic in ("predictions", "importance", "incidents"):
+        count = f"{len(expected[topic]):,}"
+        assert f"{topic}: {count} published records, {count} of them computed again" in said
 
     overtaking: list[Mark] = []
 

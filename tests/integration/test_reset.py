@@ -47,6 +47,10 @@ def test_a_stream_begins_anew_whoever_is_killed(deploy: Deploy, monkeypatch: pyt
     assert anew["source"] == "log"
     assert [one["published"]["difference"] for one in (*explained, anew)] == [0.0, 0.0, 0.0]
 
+    every = ("--set", f"publish.every={deployment.settings.publish.every}")
+    said = commands.well("replay", "--compare", *every).out
+    assert "predictions: 840 published records, 840 of them computed again" in said and "others" not in said
+
     said = commands.well("reset", "s", "--yes", "--wait").out
     assert (
         "epoch 1: 240 events, 240 rows, model version " in said

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -117,12 +117,9 @@ def test_old_rows_are_explained_as_without_a_mark(tmp_path: Path, more: tuple[st
     plain = [*marked[:8], events.FLUSH]
     data = exported(THIRD)
     marked = [*marked[:8], events.model_mark(models.digest(data)), *marked[8:], events.FLUSH]
-    settings = of(tmp_path, "publish.every=1", *more)
+    settings, file = of(tmp_path, "publish.every=1", *more), partial(file_of, records=dict(models.split(data)))
     found, wanted = (
-        [
-            (topic, value)
-            for topic, value in Reference(settings, dict(models.split(data))).run((b"s", one) for one in values)
-        ]
+        [(topic, value) for topic, value in Reference(settings, file).run((b"s", one) for one in values)]
         for values in (marked, plain)
     )
     old = [
@@ -230,7 +227,9 @@ def test_a_model_that_knows_other_texts_predicts_as_if_the_stream_began_with_it(
     begun.write_bytes(elsewhere())
     values = [value for value in log(60, {}) if isinstance(value, bytes)]
     mark = events.model_mark(models.digest(elsewhere()))
-    pushed = Reference(of(tmp_path), records).run((b"s", value) for value in [*values[:3], mark, *values[3:]])
+    pushed = Reference(of(tmp_path), partial(file_of, records=records)).run(
+        (b"s", value) for value in [*values[:3], mark, *values[3:]]
+    )
     alone = Reference(load(assignments=[*BASE, f"model.name={begun}"])).run((b"s", value) for value in values)
     found, wanted = ([orjson.loads(one) for topic, one in of if topic == "predictions"] for of in (pushed, alone))
     assert [one["probabilities"] for one in found[21:]] == [one["probabilities"] for one in wanted[21:]]

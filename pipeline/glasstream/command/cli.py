@@ -19,6 +19,7 @@ from glasstream.command.page import page
 from glasstream.command.paper import paper
 from glasstream.command.plot import plot
 from glasstream.command.produce import produce
+from glasstream.command.replay import replay
 from glasstream.command.reset import reset
 from glasstream.command.run import run
 from glasstream.command.state import state_commands
@@ -44,8 +45,8 @@ def cli() -> None:
 
 
 for command in (
-    dead, doctor, explain_at, export, gbmap, health, incidents, intake, model, page, paper, plot, produce, reset, run,
-    state_commands, tail, topics, worker,
+    dead, doctor, explain_at, export, gbmap, health, incidents, intake, model, page, paper, plot, produce, replay,
+    reset, run, state_commands, tail, topics, worker,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -297,7 +297,7 @@ class PartitionLearner:
         ended.end()
         self.missed[name] += ended.waiting.missed
         yield ended
-        self.refused.pop(name, None)
+        self.refused[name] = [offset for offset in self.refused.get(name, ()) if offset > self._offset]
         self.begin(name, ended.epoch + 1, self._offset + 1)
 
     def begin(self, name: str, epoch: int, first_offset: int) -> None:

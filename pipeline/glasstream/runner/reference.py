@@ -1,6 +1,6 @@
 """The whole pipeline as a plain loop in one process, without Kafka. The distributed run must equal it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from glasstream.aggregator.partition import PartitionAggregator
@@ -9,7 +9,7 @@ from glasstream.explain.sizes import pieces
 from glasstream.ingest.message import Message
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.partition import PartitionLearner
-from glasstream.learn.pushed import PushedModels, file_of
+from glasstream.learn.pushed import Decisions, File, PushedModels, no_files
 from glasstream.models.codec import snapshot as codec
 from glasstream.models.contract.predictor import Predictor
 from glasstream.novelty.fit import fit
@@ -32,13 +32,16 @@ class Reference:
     ----------
     settings
         Settings of the distributed run.
-    models
-        Records of the topic `models` by key: the files that marks on the log name.
+    file
+        Where the files are that marks on the log name.
+    decisions
+        What a learner has decided about such marks.
     """
 
-    def __init__(self, settings: Settings, models: Mapping[bytes, bytes] | None = None) -> None:
+    def __init__(self, settings: Settings, file: File = no_files, decisions: Decisions | None = None) -> None:
         self.settings = settings
-        self._pushed = PushedModels(lambda name: file_of(name, models or {}), _KEY)
+        self._pushed = PushedModels(file, _KEY)
+        self._decisions = decisions
         self._learners: dict[int, PartitionLearner] = {}
         self._aggregators: dict[int, PartitionAggregator] = {}
         self._detectors: dict[int, PartitionDetector] = {}
@@ -66,7 +69,7 @@ class Reference:
         learner = self._learners.get(message.partition)
         if learner is None:
             learner = self._learners[message.partition] = PartitionLearner(
-                message.partition, self.settings, models=self._pushed
+                message.partition, self.settings, models=self._pushed, decisions=self._decisions
             )
             self._aggregators[message.partition] = PartitionAggregator(message.partition, self.settings)
         aggregator = self._aggregators[message.partition]

@@ -1,5 +1,6 @@
 """Committed progress of a stream, with the settings under which it was learned."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -75,10 +76,8 @@ def load_stream_epoch(settings: Settings, stream: str) -> StreamEpoch:
     return StreamEpoch(stream, partition, progress, adopted, tuple(differences(theirs, fingerprint(adopted))))
 
 
-def adopt(settings: Settings, theirs: dict[str, Setting]) -> Settings:
+def adopt(settings: Settings, theirs: Mapping[str, Setting]) -> Settings:
     """Return our settings with the values of a fingerprint where these change numbers.
-
-    A model that is named PACKAGE.MODULE:FACTORY is not adopted.
 
     Raises
     ------
@@ -87,9 +86,7 @@ def adopt(settings: Settings, theirs: dict[str, Setting]) -> Settings:
     """
     values = msgspec.to_builtins(settings)
     findings: list[str] = []
-    for key, value in theirs.items():
-        if key.startswith(_VERSION) or (key == "model.name" and value not in _INCLUDED):
-            continue
+    for key, value in adopted(theirs).items():
         *section, name = key.split(".")
         table = values.get(section[0]) if section else values
         if not isinstance(table, dict) or name not in table:
@@ -102,3 +99,15 @@ def adopt(settings: Settings, theirs: dict[str, Setting]) -> Settings:
         return msgspec.convert(values, Settings)
     except msgspec.ValidationError as error:
         raise SettingsError([f"the settings under which the stream was learned cannot be used: {error}"]) from error
+
+
+def adopted(theirs: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings of a fingerprint that others may adopt.
+
+    Versions of packages are not settings, and a model that is named PACKAGE.MODULE:FACTORY or is a file is not adopted.
+    """
+    return {
+        key: value
+        for key, value in theirs.items()
+        if not key.startswith(_VERSION) and (key != "model.name" or value in _INCLUDED)
+    }

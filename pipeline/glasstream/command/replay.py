@@ -1,0 +1,108 @@
+"""`glasstream replay`: compute the results of the kept events again, in this process."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from glasstream.command.exit_codes import DIFFERS
+from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
+from glasstream.terminal import standard_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from glasstream.operate.replay import Comparison, Log
+    from glasstream.settings import Settings
+
+
+@click.command(short_help="Compute the results of the kept events again, with the same or other settings.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the records of each topic to OUT/<topic>.jsonl.")
+@click.option("--stream", "streams", multiple=True, help="Only events of this stream. Can be repeated.")
+@click.option(
+    "--compare",
+    is_flag=True,
+    help="Compare the records with the published ones; the exit code is 1 if the replay lacks any of these.",
+)
+@data_option
+@settings_options(A_BROKER_OR_DATA)
+def replay(out: Path | None, streams: tuple[str, ...], compare: bool, data: Path | None, **common: Any) -> int:
+    """Compute again, without the stages, what they have published of the events that the topic still holds.
+
+    The settings that change numbers are those of the running stages. Other settings show what they would have given:
+    for example, --set explain.alpha=0.01, or --set model.name=FILE.onnx for another model. Nothing is written to any
+    topic.
+    """
+    from glasstream.command.expect import reached
+    from glasstream.operate.replay import Comparison, open_log
+    from glasstream.runner.outputs import expect_writable
+
+    if out is not None:
+        expect_writable(out)
+    console = standard_console()
+    with reached(load_settings(common), data) as at:
+        log = open_log(at)
+        settings = load_settings(common, {"broker": at.broker}, log.defaults)
+        _notice(log, settings, console)
+        comparison = Comparison(settings, log, streams) if compare else None
+        _compute(settings, log, streams, out, comparison, console)
+        return _tell(comparison, console) if comparison is not None else 0
+
+
+def _notice(log: "Log", settings: "Settings", console: "Console") -> None:
+    """Say why the results may differ from those that the stages have published."""
+    from glasstream.stages.names import topic
+    from glasstream_topics import events
+
+    name = topic(settings, events.TOPIC.name)
+    for one in log.begins:
+        if one.lost:
+            console.print(
+                f"{name}[{one.partition}]: Kafka has deleted the events before offset {one.offset:,}; the model starts "
+                "without them",
+                style="yellow",
+            )
+    for line in log.differing(settings):
+        console.print(f"differs from the running stages: {line}", style="yellow", markup=False, highlight=False)
+
+
+def _compute(
+    settings: "Settings",
+    log: "Log",
+    streams: tuple[str, ...],
+    out: Path | None,
+    comparison: "Comparison | None",
+    console: "Console",
+) -> None:
+    import time
+
+    from glasstream.operate.replay import replay as records
+    from glasstream.runner.compile_notice import compile_notice
+    from glasstream.runner.monitor import written
+    from glasstream.runner.outputs import OutputDirectory
+    from glasstream.runner.report import Report
+
+    report = Report(console, None, novelty=settings.explain.detects_novelty, incidents=settings.drift.finds_incidents)
+    started = time.monotonic()
+    with OutputDirectory(out, written(settings)) as files, compile_notice(standard_console(err=True).print):
+        for name, record in records(settings, log, streams):
+            files.add(name, record)
+            report.add(name, [record])
+            if comparison is not None:
+                comparison.add(name, record)
+            report.progress(time.monotonic())
+    report.table(time.monotonic() - started)
+
+
+def _tell(comparison: "Comparison", console: "Console") -> int:
+    """Print the counts of a comparison, and return the exit code."""
+    code = 0
+    for name, published in comparison.published.items():
+        lacking = published - comparison.equal[name]
+        line = f"{name}: {published:,} published records, {comparison.equal[name]:,} of them computed again"
+        if lacking:
+            code = DIFFERS
+            example = comparison.example(name).decode("utf-8", "backslashreplace")
+            line += f"; the first of the {lacking:,} others: {example[:300]}"
+        console.print(line, style="yellow" if lacking else None, markup=False, highlight=False, soft_wrap=True)
+    return code
