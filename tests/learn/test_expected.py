@@ -95,6 +95,32 @@ def test_the_interval_holds_what_late_labels_say_although_the_features_move(
     assert told[-1].accuracy_inside == sum(bool(one.accuracy.inside) for one in told[-told[-1].settled :])
 
 
+@pytest.mark.parametrize("late", [900, None], ids=["some labels late", "the others never"])
+def test_the_interval_is_as_wide_as_the_concept_is_restless(late: int | None) -> None:
+    """Every 400 events, other probabilities are true: labels of the past say little, and the interval admits it."""
+
+    def restless(seed: int) -> Iterator[Seen]:
+        draws = np.random.default_rng(seed)
+        for number in range(20_000):
+            if number % 400 == 0:
+                trust = draws.uniform(-0.5, 1.0)
+            p = float(draws.beta(2, 2))
+            target = "a" if draws.random() < 0.5 + trust * (p - 0.5) else "b"
+            yield Seen(bool(draws.random() < 0.3), {"a": p, "b": 1.0 - p}, target)
+
+    held, widths = [], []
+    for seed in range(3):
+        events = list(restless(seed))
+        for one in play(iter(events), late=late):
+            window = [seen for seen in events[one.first : one.last + 1] if not seen.labelled]
+            if one.labels is None and one.first > 5_000:
+                accuracy = np.mean([seen.label == seen.target for seen in window])
+                held.append(one.accuracy.low <= accuracy <= one.accuracy.high)
+                widths.append(one.accuracy.high - one.accuracy.low)
+    assert len(held) > 100 and np.mean(held) >= 0.9 - 2 * sqrt(0.9 * 0.1 / len(held))
+    assert 0.2 < np.mean(widths) < 0.6
+
+
 def test_what_a_miscalibrated_model_promises_is_corrected() -> None:
     events = list(stream(1, 30_000, TRUE["overconfident"]))
     errors, promised = [], []
@@ -177,8 +203,8 @@ def test_state_is_bounded_and_goes_on_exactly(monkeypatch: pytest.MonkeyPatch) -
                 one.join(late, other.label, other.probabilities, other.target, "brier")
             out += one.take()
         saved = whole.saved()
-        assert len(saved.pending) <= 300 and len(saved.windows) <= 8 and len(saved.cells) <= 2
-        assert saved.weight <= 2.1
+        assert len(saved.pending) <= 300 and len(saved.windows) <= 8 and len(saved.cells.sums) <= 2
+        assert saved.cells.weight <= 2.1 and len(saved.frozen) <= 2 and len(saved.errors) <= 40
     assert told[0] == told[1]
     settled = [one for one in told[0] if one.labels is not None]
     assert settled and all(0 < (one.labels or 0) < 50 for one in settled)

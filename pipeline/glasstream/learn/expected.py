@@ -8,16 +8,21 @@ promises of the loss is its mean if all other classes were one.
 
 Events without a label fill windows, one after the other. A window is published when it is full, and once more when each
 of its events has its label or waits no longer. The variance of its mean is the sum of two parts: the labels vary even
-if the estimates are right, and the means of the cells have been estimated from few labels. The interval is widened
-while labels that come late lie further from their estimates than these variances say.
+if the estimates are right, and the means of the cells have been estimated from few labels.
+
+How far estimates lie from the truth is also measured, because the concept moves and the calibration of yesterday is not
+that of today. As many labels as a window has events are a trial: they are held against what the cells promised one such
+number of labels before. Each trial gives an error in units of its standard deviation. The interval reaches as far as 95
+% of the newest errors (a conformal quantile; Vovk, Gammerman, Shafer 2005), and at least as far as for a normal
+distribution. It holds what it claims if windows without labels are like these trials.
 
 Estimates assume what CBPE assumes: the calibration of the labelled events holds for the others. They follow a change of
 the features. They do not see a change of the concept before labels do.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log, sqrt
+from math import ceil, log, sqrt
 from typing import Annotated, Final
 
 import msgspec
@@ -39,11 +44,87 @@ LEAST: Final = 30
 """Number of labels before the first estimate."""
 _Z: Final = 1.959963984540054
 """Quantile of the normal distribution for an interval of 95 %."""
-_RECENT: Final = 0.05
-"""Weight of the newest settled window in the mean of the squared standardised errors."""
+_LEVEL: Final = 0.95
+_KEPT: Final = 40
+"""Number of newest errors that decide how far an interval reaches."""
 _OF: Final = "expected performance"
 _Moment = tuple[float, float]
 """Mean and variance."""
+
+
+class Cells(msgspec.Struct, forbid_unknown_fields=True):
+    """Calibration: what labels said beside what probabilities promised."""
+
+    sums: dict[str, list[float]] = {}
+    """Sums of the cells of each predicted class."""
+    weight: Annotated[float, msgspec.Meta(gt=0, le=_HEAVIEST * 2)] = 1.0
+    """Weight of the next label."""
+
+    def learn(self, label: str, p: float, beyond: float, more: float) -> None:
+        """Add a label: what accuracy and loss were beyond what the probability promised."""
+        sums = self.sums.get(label)
+        if sums is None:
+            sums = self.sums[label] = [0.0] * (_SUMS * (BINS + 1))
+        at, weight = _SUMS * int(p * BINS), self.weight
+        sums[at] += weight
+        sums[at + 1] += weight * weight
+        sums[at + 2] += weight * beyond
+        sums[at + 3] += weight * beyond * beyond
+        sums[at + 4] += weight * more
+        sums[at + 5] += weight * more * more
+        self.weight = weight * _GROWTH
+
+    def moments(self, label: str, place: int, p: float, cost: float) -> tuple[_Moment, _Moment]:
+        """Return mean and variance of the differences in a cell: of accuracy, and of loss.
+
+        Parameters
+        ----------
+        cost
+            By how much a wrong prediction costs more than a right one.
+        """
+        alike = p * (1.0 - p)
+        sums = self.sums.get(label)
+        if sums is None:
+            return (0.0, alike), (0.0, cost * cost * alike)
+        at = _SUMS * place
+        known, _, beyond, beyond_squared, more, more_squared = sums[at : at + _SUMS]
+        prior = _PRIOR * self.weight
+        whole = known + prior
+        right, loss = beyond / whole, more / whole
+        spread, spread_of_loss = max(0.0, beyond_squared - right * beyond), max(0.0, more_squared - loss * more)
+        return (
+            (right, (spread + prior * alike) / whole),
+            (loss, (spread_of_loss + prior * cost * cost * alike) / whole),
+        )
+
+    def expect(self, label: str, p: float, loss_name: str) -> tuple[float, float, float]:
+        """Return the estimates of accuracy and loss of an event, and the variance of its loss."""
+        promised, cost = _promised(loss_name, p)
+        (beyond, _), (more, variance) = self.moments(label, int(p * BINS), p, cost)
+        return min(max(p + beyond, 0.0), 1.0), max(0.0, promised + more), variance
+
+    def labels(self, label: str, place: int) -> float:
+        """Return how many labels of equal weight tell as much as those of a cell."""
+        sums, at = self.sums.get(label), _SUMS * place
+        return sums[at] ** 2 / sums[at + 1] if sums is not None and sums[at + 1] else 0.0
+
+    def copy(self) -> "Cells":
+        """Return the calibration as it is now."""
+        return Cells({label: sums.copy() for label, sums in self.sums.items()}, self.weight)
+
+    def scale(self, factor: float) -> None:
+        """Multiply all weights."""
+        for sums in self.sums.values():
+            for at in range(len(sums)):
+                sums[at] *= factor * factor if at % _SUMS == 1 else factor
+        self.weight *= factor
+
+    def expect_sound(self, classes: Sequence[str]) -> None:
+        """Raise FrameError unless these can be cells of a stream with these classes."""
+        require(set(self.sums) <= set(classes), "cells of the classes", _OF)
+        require(all(len(sums) == _SUMS * (BINS + 1) for sums in self.sums.values()), "sums of all cells", _OF)
+        positive = all(min(sums[at::_SUMS]) >= 0 for sums in self.sums.values() for at in (0, 1, 3, 5))
+        require(positive, "variances from 0 on", _OF)
 
 
 class Moments(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,8 +141,8 @@ class Moments(msgspec.Struct, forbid_unknown_fields=True):
     """Sum of what the labels said."""
     calibration: float = 0.0
     """Variance of the mean estimate, because cells were estimated; known when the window is full."""
-    widened: float = 1.0
-    """Factor of the variance when the window was full."""
+    reach: float = _Z
+    """How many standard deviations the interval reaches; known when the window is full."""
 
     def add(self, estimate: float, variance: float) -> None:
         self.total += estimate
@@ -72,9 +153,14 @@ class Moments(msgspec.Struct, forbid_unknown_fields=True):
         self.labelled_variance += variance
         self.realised += realised
 
+    def error(self, labels: int) -> tuple[float, float]:
+        """Return the difference of the mean of the labels from its estimate, and the standard deviation of that."""
+        deviation = sqrt(self.labelled_variance / (labels * labels) + self.calibration)
+        return (self.realised - self.labelled) / labels, deviation
+
 
 class Window(msgspec.Struct, forbid_unknown_fields=True):
-    """Events without a label that are estimated together."""
+    """Events that are estimated together."""
 
     first: int
     last: int
@@ -84,6 +170,49 @@ class Window(msgspec.Struct, forbid_unknown_fields=True):
     labels: int = 0
     accuracy: Moments = msgspec.field(default_factory=Moments)
     loss: Moments = msgspec.field(default_factory=Moments)
+    inside: dict[str, list[int]] = {}
+    """Number of events in the cells of each class, until the window is full."""
+
+    def count(self, label: str, p: float) -> None:
+        """Count an event in its cell."""
+        self.events += 1
+        counts = self.inside.get(label)
+        if counts is None:
+            counts = self.inside[label] = [0] * (BINS + 1)
+        counts[int(p * BINS)] += 1
+
+    def label(self, right: float, loss: float, variance: float, realised: tuple[float, float]) -> None:
+        """Add what the label of an event says of the accuracy and loss that were estimated."""
+        self.labels += 1
+        self.accuracy.label(right, right * (1.0 - right), realised[0])
+        self.loss.label(loss, variance, realised[1])
+
+    def close(self, cells: Cells, loss_name: str) -> None:
+        """Fix the variance of the mean estimates."""
+        for label, counts in self.inside.items():
+            for place, count in enumerate(counts):
+                if not count:
+                    continue
+                share, labels = count / self.events, cells.labels(label, place)
+                p = min(1.0, (place + 0.5) / BINS)
+                accuracy, loss = cells.moments(label, place, p, _promised(loss_name, p)[1])
+                self.accuracy.calibration += share * share * accuracy[1] / (labels + _PRIOR)
+                self.loss.calibration += share * share * loss[1] / (labels + _PRIOR)
+        self.inside = {}
+
+    def expect_sound(self, size: int) -> None:
+        """Raise FrameError unless this can be a window, and an open one if it knows the cells of its events."""
+        counts = [count for one in self.inside.values() for count in one]
+        require(self.events > 0 and not (counts and self.events >= max(1, size)), "events of windows", _OF)
+        require(
+            all(len(one) == BINS + 1 for one in self.inside.values())
+            and min(counts, default=0) >= 0
+            and sum(counts) == (self.events if counts else 0),
+            "the cells of the events of the open window", _OF,
+        )  # fmt: skip
+        moments = (self.accuracy, self.loss)
+        positive = all(min(one.variance, one.labelled_variance, one.calibration) >= 0 for one in moments)
+        require(positive and all(one.reach >= _Z for one in moments), "variances from 0 on", _OF)
 
 
 class Pending(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -99,14 +228,13 @@ class Pending(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 class Saved(msgspec.Struct, forbid_unknown_fields=True):
     """The state as plain data."""
 
-    cells: list[tuple[str, list[float]]]
-    weight: Annotated[float, msgspec.Meta(ge=1, le=_HEAVIEST * 2)]
+    cells: Cells
+    frozen: list[Cells]
     labels: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
     window: int
     windows: list[tuple[int, Window]]
-    inside: list[tuple[str, int, int]]
     pending: list[tuple[int, Pending]]
-    errors: tuple[float, float]
+    errors: list[tuple[float, float]]
     settled: tuple[int, int, int]
     told: list[Estimate]
     since: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -130,20 +258,17 @@ class ExpectedPerformance:
     """Estimates that no record holds yet."""
     since: int = 0
     """First `seq` that the current model has predicted; labels of earlier events say nothing about it."""
-    _cells: dict[str, list[float]] = field(default_factory=dict)
-    """Sums of the cells of each predicted class."""
-    _weight: float = 1.0
-    """Weight of the next label."""
+    _cells: Cells = field(default_factory=Cells)
+    _frozen: list[Cells] = field(default_factory=list)
+    """The cells as they were at the newest two multiples of `size` labels."""
     _labels: int = 0
     _window: int = 0
     """Number of the open window."""
     _windows: dict[int, Window] = field(default_factory=dict)
-    _inside: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Number of events of the open window in each cell."""
     _pending: dict[int, Pending] = field(default_factory=dict)
     """Events whose labels may still come, by their `seq`, in this order."""
-    _errors: tuple[float, float] = (1.0, 1.0)
-    """Recent mean of the squared standardised errors of settled windows: accuracy, loss."""
+    _errors: list[tuple[float, float]] = field(default_factory=list)
+    """Absolute errors of the newest trials, in standard deviations: of accuracy, and of loss."""
     _settled: tuple[int, int, int] = (0, 0, 0)
     """Number of settled windows, and of those whose accuracy and loss lay inside the interval."""
 
@@ -152,39 +277,45 @@ class ExpectedPerformance:
         p = probabilities.get(label, 0.0)
         if not 0.0 <= p <= 1.0:
             p = min(max(p, 0.0), 1.0)
-        sums = self._cells.get(label)
-        if sums is None:
-            sums = self._cells[label] = [0.0] * (_SUMS * (BINS + 1))
-        at, weight = _SUMS * int(p * BINS), self._weight
-        beyond = right - p
         more = loss - (2.0 * p * (1.0 - p) if loss_name == "brier" else _promised(loss_name, p)[0])
-        sums[at] += weight
-        sums[at + 1] += weight * weight
-        sums[at + 2] += weight * beyond
-        sums[at + 3] += weight * beyond * beyond
-        sums[at + 4] += weight * more
-        sums[at + 5] += weight * more * more
+        self._cells.learn(label, p, right - p, more)
         self._labels += 1
-        self._weight = weight = weight * _GROWTH
-        if weight > _HEAVIEST:
-            self._lighten()
+        if self.size and self._labels % self.size == 0:
+            self._try(loss_name)
+        if self._cells.weight > _HEAVIEST:
+            for cells in (self._cells, *self._frozen):
+                cells.scale(1.0 / self._cells.weight)
+
+    def _try(self, loss_name: str) -> None:
+        """Hold the newest `size` labels against the cells of one such number before, and keep the cells as they are."""
+        now = self._cells
+        if len(self._frozen) == 2:
+            then, before = self._frozen
+            error, variance, total = [0.0, 0.0], [0.0, 0.0], 0.0
+            for label, place, weight, squared, *beyond in _added(before, now):
+                p = min(1.0, (place + 0.5) / BINS)
+                told = 1.0 / (then.labels(label, place) + _PRIOR)
+                total += weight
+                moments = then.moments(label, place, p, _promised(loss_name, p)[1])
+                for one, ((mean, spread), more) in enumerate(zip(moments, beyond, strict=True)):
+                    error[one] += more - weight * mean
+                    variance[one] += spread * (squared + weight * weight * told)
+            errors = [abs(one) / sqrt(of) if of else 0.0 for one, of in zip(error, variance, strict=True)]
+            self._errors = [*self._errors[1 - _KEPT :], (errors[0], errors[1])]
+        self._frozen = [*self._frozen[-1:], now.copy()]
 
     def arrive(self, seq: int, label: str, probabilities: Mapping[str, float], loss_name: str) -> None:
         """Estimate an event that came without a label."""
         self._expire(seq)
         if self._labels < LEAST:
             return
-        p = min(max(probabilities.get(label, 0.0), 0.0), 1.0)
-        cell = (label, int(p * BINS))
-        (beyond, _), (more, variance) = self._cell(*cell, p, loss_name)
-        right = min(max(p + beyond, 0.0), 1.0)
-        loss = max(0.0, _promised(loss_name, p)[0] + more)
         window = self._windows.setdefault(self._window, Window(seq, seq))
+        p = min(max(probabilities.get(label, 0.0), 0.0), 1.0)
+        right, loss, variance = self._cells.expect(label, p, loss_name)
         window.last = seq
-        window.events += 1
+        window.count(label, p)
         window.accuracy.add(right, right * (1.0 - right))
         window.loss.add(loss, variance)
-        self._inside[cell] = self._inside.get(cell, 0) + 1
         if self.reach:
             window.waiting += 1
             self._pending[seq] = Pending(self._window, right, loss, variance)
@@ -201,10 +332,7 @@ class ExpectedPerformance:
         loss = loss_one(loss_name, label, probabilities, 0.0, target)  # type: ignore[arg-type]  # it has a target
         expected = self._pending.pop(seq, None)
         if expected is not None:
-            window = self._windows[expected.window]
-            window.labels += 1
-            window.accuracy.label(expected.right, expected.right * (1.0 - expected.right), float(right))
-            window.loss.label(expected.loss, expected.variance, loss)
+            self._windows[expected.window].label(expected.right, expected.loss, expected.variance, (float(right), loss))
             self._leave(expected.window)
         self.learn(label, probabilities, right, loss, loss_name)
 
@@ -220,12 +348,11 @@ class ExpectedPerformance:
     def saved(self) -> Saved:
         """Return the state as plain data."""
         return Saved(
-            [*self._cells.items()],
-            self._weight,
+            self._cells,
+            self._frozen,
             self._labels,
             self._window,
             [*self._windows.items()],
-            [(label, place, count) for (label, place), count in self._inside.items()],
             [*self._pending.items()],
             self._errors,
             self._settled,
@@ -241,10 +368,12 @@ class ExpectedPerformance:
         FrameError
             It is not a state of a stream with so many events and these classes.
         """
-        labels = [label for label, _ in saved.cells]
-        require(set(labels) <= set(classes) and len(set(labels)) == len(labels), "cells of the classes", _OF)
-        require(all(len(sums) == _SUMS * (BINS + 1) for _, sums in saved.cells), "sums of all cells", _OF)
+        require(len(saved.frozen) <= 2 and len(saved.errors) <= _KEPT, "a bounded state", _OF)
+        for cells in (saved.cells, *saved.frozen):
+            cells.expect_sound(classes)
         windows = dict(saved.windows)
+        for window in windows.values():
+            window.expect_sound(self.size)
         require(len(windows) == len(saved.windows) <= self.reach + 1, "distinct windows that wait", _OF)
         held = dict.fromkeys(windows, 0)
         for _, expected in saved.pending:
@@ -255,55 +384,24 @@ class ExpectedPerformance:
         require(seqs_waiting == sorted(set(seqs_waiting)), "events in their order", _OF)
         require(not seqs_waiting or 0 <= seqs_waiting[0] <= seqs_waiting[-1] < seqs, "events of the stream", _OF)
         require(
-            all(one.events > 0 and one.waiting == held[number] for number, one in windows.items()),
+            all(one.waiting == held[number] for number, one in windows.items()),
             "the number of events that wait in each window", _OF,
         )  # fmt: skip
         require(all(0 <= number <= saved.window for number in windows), "windows up to the open one", _OF)
-        opened = windows[saved.window].events if saved.window in windows else 0
-        require(opened < max(1, self.size), "an open window", _OF)
-        require(
-            all(0 <= place <= BINS and count > 0 for _, place, count in saved.inside)
-            and sum(count for _, _, count in saved.inside) == opened,
-            "the cells of the events of the open window", _OF,
-        )  # fmt: skip
-        positive = all(min(sums[at::_SUMS]) >= 0 for _, sums in saved.cells for at in (0, 1, 3, 5))
-        moments = [part for one in windows.values() for part in (one.accuracy, one.loss)]
-        positive &= all(min(one.variance, one.labelled_variance, one.calibration) >= 0 for one in moments)
-        positive &= all(one.widened >= 1 for one in moments) and min(saved.errors) >= 0
-        positive &= all(one.variance >= 0 for _, one in saved.pending)
+        is_open = {number: bool(one.inside) for number, one in windows.items()}
+        require(is_open == {number: number == saved.window for number in windows}, "an open window", _OF)
+        positive = all(min(error) >= 0 for error in saved.errors) and all(one.variance >= 0 for _, one in saved.pending)
         require(positive, "variances from 0 on", _OF)
-        self._cells = dict(saved.cells)
-        self._weight, self._labels, self._window, self._windows = saved.weight, saved.labels, saved.window, windows
-        self._inside = {(label, place): count for label, place, count in saved.inside}
+        self._cells, self._frozen, self._labels = saved.cells, saved.frozen, saved.labels
+        self._window, self._windows = saved.window, windows
         self._pending = dict(saved.pending)
         self._errors, self._settled, self.told, self.since = saved.errors, saved.settled, saved.told, saved.since
 
-    def _cell(self, label: str, place: int, p: float, loss_name: str) -> tuple[_Moment, _Moment]:
-        """Return mean and variance of the differences in a cell: of accuracy, and of loss."""
-        sums, at = self._cells.get(label), _SUMS * place
-        prior = _PRIOR * self._weight
-        known = sums[at] if sums is not None else 0.0
-        whole = known + prior
-        alike = p * (1.0 - p)
-        found = []
-        for first, variance in ((2, alike), (4, _promised(loss_name, p)[1] ** 2 * alike)):
-            one, squared = (sums[at + first], sums[at + first + 1]) if sums is not None else (0.0, 0.0)
-            mean = one / whole
-            spread = max(0.0, squared - mean * one) if known else 0.0
-            found.append((mean, (spread + prior * variance) / whole))
-        return found[0], found[1]
-
     def _close(self, window: Window, loss_name: str) -> None:
         """Fix the interval of a full window, and publish it."""
-        for (label, place), count in self._inside.items():
-            share = count / window.events
-            sums, at = self._cells.get(label), _SUMS * place
-            labels = sums[at] ** 2 / sums[at + 1] if sums is not None and sums[at + 1] else 0.0
-            accuracy, loss = self._cell(label, place, min(1.0, (place + 0.5) / BINS), loss_name)
-            window.accuracy.calibration += share * share * accuracy[1] / (labels + _PRIOR)
-            window.loss.calibration += share * share * loss[1] / (labels + _PRIOR)
-        window.accuracy.widened, window.loss.widened = (max(1.0, error) for error in self._errors)
-        self._inside.clear()
+        window.close(self._cells, loss_name)
+        for place, moments in enumerate((window.accuracy, window.loss)):
+            moments.reach = _reach([errors[place] for errors in self._errors])
         self._window += 1
         self.told.append(self._estimate(window))
         if not window.waiting:
@@ -314,7 +412,7 @@ class ExpectedPerformance:
         ranges = []
         for place, (moments, highest) in enumerate(((window.accuracy, 1.0), (window.loss, None))):
             value = moments.total / window.events
-            half = _Z * sqrt(_variance(moments, moments.variance, window.events))
+            half = moments.reach * sqrt(moments.variance / (window.events * window.events) + moments.calibration)
             high = value + half if highest is None else min(highest, value + half)
             realised = moments.realised / window.labels if settled and window.labels else None
             ranges.append(Expected(value, max(0.0, value - half), high, realised, held[place] if held else None))
@@ -335,15 +433,11 @@ class ExpectedPerformance:
             return
         held: tuple[bool, bool] | None = None
         if 2 * window.labels >= window.events:
-            errors, inside = [], []
-            for moments, mean in zip((window.accuracy, window.loss), self._errors, strict=True):
-                variance = _variance(moments, moments.labelled_variance, window.labels)
-                error = (moments.realised - moments.labelled) / window.labels
-                inside.append(abs(error) <= _Z * sqrt(variance) + 1e-12)
-                ratio = error * error * moments.widened / variance if variance else 1.0
-                errors.append(mean + _RECENT * (ratio - mean))
+            inside = []
+            for moments in (window.accuracy, window.loss):
+                error, deviation = moments.error(window.labels)
+                inside.append(abs(error) <= moments.reach * deviation + 1e-12)
             held = inside[0], inside[1]
-            self._errors = errors[0], errors[1]
             settled, accuracy, loss = self._settled
             self._settled = settled + 1, accuracy + held[0], loss + held[1]
         self.told.append(self._estimate(window, held, settled=True))
@@ -357,18 +451,22 @@ class ExpectedPerformance:
                 return
             self._leave(self._pending.pop(first).window)
 
-    def _lighten(self) -> None:
-        """Divide all weights by the newest one, before they become too large."""
-        scale = 1.0 / self._weight
-        for sums in self._cells.values():
-            for at in range(len(sums)):
-                sums[at] *= scale * scale if at % _SUMS == 1 else scale
-        self._weight = 1.0
+
+def _added(before: Cells, now: Cells) -> Iterator[tuple[str, int, float, float, float, float]]:
+    """Yield class, place, and what was added to a cell: weights, squared weights, differences of accuracy and loss."""
+    for label, sums in now.sums.items():
+        old = before.sums.get(label) or [0.0] * len(sums)
+        for place in range(BINS + 1):
+            at = _SUMS * place
+            if sums[at] > old[at]:
+                weight, squared, beyond, _, more, _ = (sums[at + one] - old[at + one] for one in range(_SUMS))
+                yield label, place, weight, squared, beyond, more
 
 
-def _variance(moments: Moments, labels: float, count: int) -> float:
-    """Return the variance of the difference between realised and expected mean."""
-    return moments.widened * (labels / (count * count) + moments.calibration)
+def _reach(errors: Sequence[float]) -> float:
+    """Return the conformal quantile of absolute errors, at least that of a normal distribution."""
+    place = min(len(errors), ceil((len(errors) + 1) * _LEVEL))
+    return max([_Z, *sorted(errors)[:place]])
 
 
 def _promised(loss_name: str, p: float) -> tuple[float, float]:
