@@ -95,7 +95,7 @@ class StageError(GlasstreamError):
 
 
 class StalledError(StageError):
-    """A rebalance or a run has made no progress within the longest time it may take."""
+    """A rebalance, a run, or a stage that a command waits for has made no progress for too long."""
 
 
 class StageDiedError(StageError):

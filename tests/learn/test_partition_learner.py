@@ -1,5 +1,6 @@
 """The learner: order of use, positions, silence, and what becomes of input that is not good."""
 
+import sys
 import threading
 from collections.abc import Iterable
 
@@ -327,6 +328,32 @@ def test_a_model_that_raises_gives_a_dead_letter_and_the_stream_goes_on() -> Non
     assert len(outbox.predictions) == len(numbers) - len(in_predict)
     assert learner.streams["s"].learner.rows == len(numbers) - len(in_predict) - len(in_learn)
     assert learner.streams["s"].admission.seq == len(numbers)
+
+
+class Odd(Moody):
+    """A model whose predictions are none."""
+
+    answers = iter(())
+
+    def predict_proba_one(self, x, **kwargs):
+        answer = next(self.answers, {})
+        return answer() if callable(answer) else answer
+
+    def learn_one(self, x, y):
+        pass
+
+
+def test_a_model_that_predicts_nothing_usable_says_what_it_gave() -> None:
+    Odd.answers = iter([{}, {}, "true", 0.5, sys.exit, {"true": float("nan")}])
+    learner = PartitionLearner(0, settings(f"model.name={__name__}:Odd"))
+    for n in range(8):
+        for _ in learner.consume(message(n, event(n))):
+            pass
+    details = [found.detail for letter in learner.take_outbox()[1] for found in letter.found]
+    told = [detail.partition("predict: ")[2] for detail in details]
+    wanted = "TypeError: expected probabilities by class from predict_proba_one, got "
+    assert told[:2] == [wanted + "'true'", wanted + "0.5"]
+    assert told[2].startswith("SystemExit") and told[3].startswith("ArithmeticError: expected finite")
 
 
 class Locked(Moody):

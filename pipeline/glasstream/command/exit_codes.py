@@ -7,7 +7,7 @@ USAGE = 2
 NO_BROKER = 5
 """The broker does not answer, or it or its topics are not usable."""
 STANDSTILL = 7
-"""A `run` stood still although it sent records again."""
+"""The stages stood still: in a `run` although it sent records again, or while a command waited for them."""
 FAILED = 8
 """A stage of `run` failed."""
 INTERRUPTED = 130

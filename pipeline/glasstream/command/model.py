@@ -1,16 +1,12 @@
 """`glasstream model`: replace the model of a running stream, and list the models that it can have."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
 from glasstream.terminal import standard_console
-
-if TYPE_CHECKING:
-    from glasstream.operate.mark import Mark
-    from glasstream.settings import Settings
 
 
 @click.group()
@@ -37,6 +33,7 @@ def push(
     from glasstream.command.expect import reached
     from glasstream.errors import InputError
     from glasstream.operate.mark import known
+    from glasstream.operate.mark import wait as wait_for
     from glasstream.operate.models import find, letters_end, name_model, read_file, refusal, store
     from glasstream.operate.state import state
 
@@ -57,26 +54,13 @@ def push(
             mark = name_model(settings, stream, name)
             click.echo(f"{mark.place}: the next event of stream {stream} is predicted by the model {name}, if it fits")
             if wait:
-                _wait_for_learner(mark, settings)
+                wait_for(mark, settings, lambda line: click.echo(line, err=True), ("learner",))
                 reason = refusal(settings, mark, end)
                 if reason is not None:
                     click.echo(f"{mark.place}: the learner has refused the model: {reason}", err=True)
                     return 1
                 click.echo(f"stream {stream} uses the model")
     return 0
-
-
-def _wait_for_learner(mark: "Mark", settings: "Settings") -> None:
-    """Wait until the learner has passed the mark."""
-    from glasstream.operate.mark import before, pause
-    from glasstream.operate.state import state
-
-    told = False
-    while "learner" in before(mark, state(settings)):
-        if not told:
-            click.echo("the learner is still before the mark", err=True)
-            told = True
-        pause()
 
 
 @model.command("list", short_help="List the models that were pushed.")

@@ -1,18 +1,11 @@
 """`glasstream reset STREAM`: make the stages forget one stream and start its next epoch."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
-
-if TYPE_CHECKING:
-    from glasstream.operate.mark import Mark
-    from glasstream.settings import Settings
-
-_LONG = 20
-"""Number of looks, half a second apart, after which the command explains why it waits."""
 
 
 @click.command(short_help="Start the next epoch of one stream.")
@@ -33,6 +26,7 @@ def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) 
     """
     from glasstream.command.expect import reached
     from glasstream.operate.mark import known, send_mark
+    from glasstream.operate.mark import wait as wait_for
     from glasstream.operate.state import state
     from glasstream_topics import events
 
@@ -57,7 +51,7 @@ def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) 
         where = "a later epoch (earlier reset marks decide which one)" if behind else f"epoch {one.epoch + 1}"
         click.echo(f"{mark.place}: reset mark written; the next event of the stream starts {where}")
         if wait:
-            _wait(mark, settings)
+            wait_for(mark, settings, lambda line: click.echo(line, err=True))
     return 0
 
 
@@ -68,24 +62,3 @@ def _agreed() -> bool:
         return click.confirm("reset the stream?")
     except click.Abort as error:
         raise InputError("reset: not confirmed; use --yes where nobody can answer the question") from error
-
-
-def _wait(mark: "Mark", settings: "Settings") -> None:
-    """Wait until the stages have passed the mark; print which ones have not."""
-    from glasstream.operate.mark import before, pause
-    from glasstream.operate.state import state
-
-    told: list[str] = []
-    looks = 0
-    while stages := before(mark, state(settings)):
-        if stages != told:
-            click.echo(f"still before the reset mark: {', '.join(stages)}", err=True)
-        looks += 1
-        if looks == _LONG:
-            click.echo(
-                "the learner continues when the explainers and the aggregator have processed everything before the "
-                "mark; `glasstream doctor` shows whether a stage has no worker",
-                err=True,
-            )
-        told = stages
-        pause()

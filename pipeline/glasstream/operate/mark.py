@@ -1,17 +1,24 @@
-"""Write a mark to `events`, and check whether the stages have passed it."""
+"""Write a mark to `events`, and wait until the stages have passed it."""
 
 import time
+from collections.abc import Callable, Container
 from dataclasses import dataclass
+from typing import Final
 
 from confluent_kafka import KafkaException, Message, Producer
 
-from glasstream.errors import BrokerError, InputError
-from glasstream.operate.state import Place, State, Stream
+from glasstream.errors import BrokerError, InputError, StalledError
+from glasstream.operate.state import Place, State, Stream, state
 from glasstream.operate.topic_reader import STANDSTILL_SECONDS
 from glasstream.settings import Settings
 from glasstream.stages.names import topic
 from glasstream.transport.connection import connection
 from glasstream_topics import events
+
+LONG_SECONDS: Final = 10.0
+"""Seconds after which somebody who waits is told what may be the cause."""
+STILL_SECONDS: Final = 240.0
+"""Seconds without any progress of the stages after which nobody waits any longer. Until then, a stage may compile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,49 @@ def _is_before(mark: Mark, place: Place) -> bool:
     if (place.topic, place.partition) != (mark.topic, mark.partition):
         return False
     return place.offset is None or place.offset <= mark.offset
+
+
+def wait(
+    mark: Mark,
+    settings: Settings,
+    say: Callable[[str], None],
+    stages: Container[str] = ("learner", "aggregator", "novelty"),
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Wait until stages have passed a mark, and say which have not.
+
+    Raises
+    ------
+    StalledError
+        None of them has moved for `STILL_SECONDS`. They still use the mark when they come to it.
+    """
+    told: list[str] = []
+    place, begun = None, clock()
+    moved, warned = begun, False
+    while True:
+        found = state(settings)
+        left = [stage for stage in before(mark, found) if stage in stages]
+        if not left:
+            return
+        if left != told:
+            say(f"still before the mark: {', '.join(left)}")
+            told = left
+        now, at = clock(), [(one.stage, one.offset) for one in found.partitions if one.partition == mark.partition]
+        if at != place:
+            place, moved = at, now
+        elif now - moved >= STILL_SECONDS:
+            raise StalledError(
+                f"{', '.join(left)}: no progress for {STILL_SECONDS:g} s before the mark {mark.place}; `glasstream "
+                "doctor` shows whether a stage has no worker. The mark is written, and is used as soon as they come to "
+                "it, so do not write it again"
+            )
+        if not warned and now - begun >= LONG_SECONDS:
+            warned = True
+            say(
+                "the learner continues when the explainers and the aggregator have processed everything before the "
+                "mark; `glasstream doctor` shows whether a stage has no worker"
+            )
+        pause()
 
 
 def pause() -> None:

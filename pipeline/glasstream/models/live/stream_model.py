@@ -170,7 +170,7 @@ class StreamModel:
                 raise _raised("predict", error, x) from error
             self._ask = self._label_only
             return self.predict(x)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _raised("predict", error, x) from error
 
     @property
@@ -236,7 +236,7 @@ class StreamModel:
         key = target if self._binary is None else target == self._names.get(True)
         try:
             self._live.learn_one(x, key)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _raised("learn", error, x) from error
 
     def _number(self, x: Mapping[str, Any]) -> Prediction:
@@ -295,7 +295,7 @@ class StreamModel:
         self._label_from_votes = True
 
 
-def _raised(doing: str, error: Exception, x: Mapping[str, Any]) -> ModelRaised:
+def _raised(doing: str, error: BaseException, x: Mapping[str, Any]) -> ModelRaised:
     """Return the error of an event on which the model raised, with a hint if a text may be the cause."""
     text = next((name for name, value in x.items() if isinstance(value, str)), None)
     hint = ""
@@ -316,6 +316,8 @@ def _not_learned(value: float, outcome: int) -> NotLearned | ModelRaised:
 
 
 def _expect_finite(votes: Mapping[Any, float]) -> None:
+    if type(votes) is not dict and not isinstance(votes, Mapping):
+        raise TypeError(f"expected probabilities by class from predict_proba_one, got {votes!r:.100}")
     if not isfinite(sum(votes.values())):
         raise ArithmeticError(_not_finite(votes))
 
