@@ -143,7 +143,7 @@ def _flat(kind: Any) -> Iterator[Any]:
 
 def _markdown(text: str) -> str:
     """Return the text of a docstring as Markdown."""
-    return re.sub(r"``(.+?)``", r"`\1`", text)
+    return re.sub(r"``(.+?)``", r"`\1`", text).replace("|", "\\|")
 
 
 def main() -> int:

@@ -38,7 +38,7 @@ VARIABLES = {ENVIRONMENT + name.replace(".", "_").upper() for name in (*SETTINGS
 METRICS = {metric.name + ("_total" if metric.kind == "counter" else "") for metric in ALL}
 ELSEWHERE = {"--long", "--profile", "--slow"}
 """Options of other programs."""
-TOPICS = {topic.name for topic in glasstream_topics.ALL}
+TOPICS = {topic.name for topic in (*glasstream_topics.ALL, *glasstream_topics.AVRO)}
 FILES = {"jsonl", "json", "png", "md"}
 
 every = pytest.mark.parametrize("name", NAMES)

@@ -5,13 +5,13 @@ from click.testing import CliRunner
 
 from glasstream.command.cli import cli
 from glasstream.errors import InputError
-from glasstream_topics import ALL
-from glasstream_topics.access import ROLES, Grant, grants
+from glasstream_topics import ALL, Topic, drift, events_dead
+from glasstream_topics.access import READERS, ROLES, Grant, grants
 from glasstream_topics.errors import TopicError
 
 
-def of(role: str, kind: str) -> dict[str, Grant]:
-    return {grant.name: grant for grant in grants("p.") if (grant.role, grant.kind) == (role, kind)}
+def of(role: str, kind: str, avro: tuple[Topic, ...] = ()) -> dict[str, Grant]:
+    return {grant.name: grant for grant in grants("p.", avro=avro) if (grant.role, grant.kind) == (role, kind)}
 
 
 def test_a_consumer_reads_what_is_published_and_no_events_or_internal_records() -> None:
@@ -37,6 +37,21 @@ def test_who_writes_in_transactions_may_use_their_own_names_only() -> None:
         assert not of(role, "transactional-id")
 
 
+def test_who_publishes_in_avro_reads_and_writes_only_the_chosen_topics() -> None:
+    """Without such topics there is nothing to allow."""
+    chosen = (events_dead.TOPIC, drift.TOPIC)
+    names = ("events.dead", "drift")
+    assert {name: grant.operations for name, grant in of("avro", "topic", chosen).items()} == {
+        **{f"p.{name}": ("read",) for name in names},
+        **{f"p.{name}.avro": ("write",) for name in names},
+    }
+    assert set(of("avro", "transactional-id", chosen)) == {"p.avro."}
+    assert set(of("avro", "group", chosen)) == {"p.avro", READERS}
+    assert set(of("consumer", "topic", chosen)) - set(of("consumer", "topic")) == {f"p.{name}.avro" for name in names}
+    others = {grant for grant in grants("p.", avro=chosen) if grant.role not in ("avro", "consumer")}
+    assert others == {grant for grant in grants("p.") if grant.role != "consumer"}
+
+
 def test_a_principal_may_be_of_another_name_or_kind() -> None:
     given = {"learner": "ann", "aggregator": "Group:ops"}
     found = {grant.role: grant.principal for grant in grants("p.", given)}
@@ -52,7 +67,7 @@ def test_a_principal_may_be_of_another_name_or_kind() -> None:
 def test_the_command_prints_lines_of_kafkas_own_tool() -> None:
     done = CliRunner().invoke(cli, ["topics", "acls", "--prefix", "p.", "--principal", "aggregator=folder"])
     lines = done.output.splitlines()
-    assert [line[2:] for line in lines if line.startswith("#")] == list(ROLES)
+    assert [line[2:] for line in lines if line.startswith("#")] == [role for role in ROLES if role != "avro"]
     assert (
         "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal 'User:folder' --operation read "
         "--operation write --topic 'p.progress.aggregator'"

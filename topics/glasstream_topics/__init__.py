@@ -46,6 +46,9 @@ ALL: Final[tuple[Topic, ...]] = (
     incidents.TOPIC,
     novelty.TOPIC,
 )
-"""All topics, in the order of the data flow."""
+"""All topics that every deployment has, in the order of the data flow."""
 
-__all__ = ["ALL", "DEFAULT_PREFIX", "Topic"]
+AVRO: Final[tuple[Topic, ...]] = tuple(topic.in_avro() for topic in ALL if topic.published)
+"""The topics that hold the published records in Avro. Only a deployment with the setting `avro.registry` has them."""
+
+__all__ = ["ALL", "AVRO", "DEFAULT_PREFIX", "Topic"]

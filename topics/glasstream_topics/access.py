@@ -5,12 +5,12 @@ names begin with the prefix) and `operator` (creates, checks and deletes the top
 streams).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from glasstream_topics import ALL
-from glasstream_topics.contract import DEFAULT_PREFIX
+from glasstream_topics.contract import DEFAULT_PREFIX, Topic
 from glasstream_topics.errors import TopicError
 
 Kind = Literal["topic", "group", "transactional-id"]
@@ -23,6 +23,7 @@ ROLES: Final = (
     "labels",
     "intake",
     "notify",
+    "avro",
     "producer",
     "consumer",
     "operator",
@@ -31,7 +32,7 @@ ROLES: Final = (
 READERS: Final = "glasstream-reader"
 """Group name of clients without a group. librdkafka looks up the coordinator of every group that a client names."""
 
-_WITH_STATE: Final = ("learner", "aggregator", "novelty", "labels", "intake")
+_WITH_STATE: Final = ("learner", "aggregator", "novelty", "labels", "intake", "avro")
 """Roles that write in transactions."""
 
 _OPERATOR: Final = ("create", "delete", "describe", "describe-configs", "alter-configs", "read", "write")
@@ -72,8 +73,10 @@ class Grant:
         return " ".join(words)
 
 
-def grants(prefix: str = DEFAULT_PREFIX, principals: Mapping[str, str] | None = None) -> list[Grant]:
-    """Return the rules of every role.
+def grants(
+    prefix: str = DEFAULT_PREFIX, principals: Mapping[str, str] | None = None, avro: Sequence[Topic] = ()
+) -> list[Grant]:
+    """Return the rules of every role. The role `avro` has rules only if there are such records.
 
     Parameters
     ----------
@@ -81,6 +84,8 @@ def grants(prefix: str = DEFAULT_PREFIX, principals: Mapping[str, str] | None = 
         Prefix of every topic, group and transactional id.
     principals
         Principals by role, which replace ``User:glasstream-ROLE``. A name without a type gets the prefix ``User:``.
+    avro
+        The topics whose records the deployment publishes in Avro too.
 
     Raises
     ------
@@ -94,19 +99,22 @@ def grants(prefix: str = DEFAULT_PREFIX, principals: Mapping[str, str] | None = 
     return [
         Grant(role, _principal(given.get(role, f"glasstream-{role}")), *rule)
         for role in ROLES
-        for rule in _rules(role, prefix)
+        for rule in _rules(role, prefix, avro)
     ]
 
 
-def _rules(role: str, prefix: str) -> Iterator[tuple[Kind, str, bool, tuple[str, ...]]]:
+def _rules(role: str, prefix: str, avro: Sequence[Topic]) -> Iterator[tuple[Kind, str, bool, tuple[str, ...]]]:
+    if role == "avro" and not avro:
+        return
     if role == "operator":
         yield "topic", prefix, True, _OPERATOR
         yield "group", prefix, True, ("describe", "read", "delete")
         yield "group", READERS, False, ("describe",)
         yield "transactional-id", f"{prefix}dead.", True, ("write", "describe")
         return
-    for topic in ALL:
+    for topic in (*ALL, *(one.in_avro() for one in avro)):
         reads = topic.published if role == "consumer" else role in topic.read_by
+        reads |= role == "avro" and topic in avro
         operations = [
             *(["read"] if reads else []),
             *(["describe-configs"] if reads and topic.received else []),  # for the largest message size

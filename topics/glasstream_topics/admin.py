@@ -4,7 +4,7 @@ The client is confluent-kafka's `AdminClient`. Nothing in this module prints.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from glasstream_topics import ALL
+from glasstream_topics import ALL, AVRO
 from glasstream_topics.contract import DEFAULT_PREFIX, SAFE_COPIES, Topic, least_in_sync
 from glasstream_topics.errors import TopicError
 
@@ -59,7 +59,10 @@ class Description:
 
 
 def show(
-    counts: Mapping[str, int], prefix: str = DEFAULT_PREFIX, overrides: Overrides | None = None
+    counts: Mapping[str, int],
+    prefix: str = DEFAULT_PREFIX,
+    overrides: Overrides | None = None,
+    topics: Sequence[Topic] = ALL,
 ) -> list[Description]:
     """Return the contract of every topic, as `create` would apply it.
 
@@ -67,6 +70,8 @@ def show(
     ----------
     counts
         the settings `topics.events` and `topics.requests`, under the keys `events` and `requests`.
+    topics
+        the topics of the deployment.
     """
     return [
         Description(
@@ -75,7 +80,7 @@ def show(
             {**topic.config, **(overrides or {}).get(topic.name, {})},
             topic,
         )
-        for topic in ALL
+        for topic in topics
     ]
 
 
@@ -86,6 +91,7 @@ def create(
     overrides: Overrides | None = None,
     replication: int = -1,
     timeout: float = TIMEOUT_S,
+    topics: Sequence[Topic] = ALL,
 ) -> list[str]:
     """Create every missing topic, and return when the broker lists all topics with leaders.
 
@@ -97,6 +103,8 @@ def create(
     ----------
     replication
         replication factor; -1 for the broker's default.
+    topics
+        the topics of the deployment.
 
     Returns
     -------
@@ -108,7 +116,7 @@ def create(
     TopicError
         the broker refuses, or does not answer within `timeout` seconds.
     """
-    wanted = show(counts, prefix, overrides)
+    wanted = show(counts, prefix, overrides, topics)
     futures = admin.create_topics(
         [
             NewTopic(topic.name, num_partitions=topic.partitions, replication_factor=replication, config=topic.config)
@@ -121,14 +129,16 @@ def create(
         name for name, future in futures.items() if _done(future, f"create {name}", KafkaError.TOPIC_ALREADY_EXISTS)
     ]
     # The controller answers before all brokers know the topics. Without this wait, the next request could miss them.
-    listed = _await_topics(admin, prefix, timeout).topics
+    listed = _await_topics(admin, prefix, timeout, topics).topics
     if created:
         copies = {name: replication if replication > 0 else _copies(listed[name]) for name in created}
         _alter(admin, {name: {_IN_SYNC: str(least_in_sync(count))} for name, count in copies.items()}, timeout)
     return created
 
 
-def scarce(admin: AdminClient, prefix: str = DEFAULT_PREFIX, timeout: float = TIMEOUT_S) -> dict[str, int]:
+def scarce(
+    admin: AdminClient, prefix: str = DEFAULT_PREFIX, timeout: float = TIMEOUT_S, topics: Sequence[Topic] = ALL
+) -> dict[str, int]:
     """Return the replica count of each topic that has fewer than three replicas on a cluster of three or more brokers.
 
     All topics must exist: a broker that does not list one of them is behind the others, and is asked again.
@@ -138,10 +148,10 @@ def scarce(admin: AdminClient, prefix: str = DEFAULT_PREFIX, timeout: float = TI
     TopicError
         the broker does not list all topics, or does not answer, within `timeout` seconds.
     """
-    cluster = _await_topics(admin, prefix, timeout)
+    cluster = _await_topics(admin, prefix, timeout, topics)
     if len(cluster.brokers) < SAFE_COPIES:
         return {}
-    names = [topic.full_name(prefix) for topic in ALL]
+    names = [topic.full_name(prefix) for topic in topics]
     return {name: copies for name in names if (copies := _copies(cluster.topics[name])) < SAFE_COPIES}
 
 
@@ -153,7 +163,7 @@ def delete(admin: AdminClient, prefix: str, timeout: float = TIMEOUT_S) -> list[
     TopicError
         the broker refuses, or does not answer within `timeout` seconds.
     """
-    names = [topic.full_name(prefix) for topic in ALL]
+    names = [topic.full_name(prefix) for topic in (*ALL, *AVRO)]
     futures = admin.delete_topics(names, operation_timeout=timeout, request_timeout=timeout)
     deleted = [
         name for name, future in futures.items() if _done(future, f"delete {name}", KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -169,6 +179,7 @@ def verify(
     overrides: Overrides | None = None,
     replication: int = -1,
     timeout: float = TIMEOUT_S,
+    topics: Sequence[Topic] = ALL,
 ) -> list[Deviation]:
     """Return every deviation from the contract: missing topics, partition counts, configuration, and too few replicas.
 
@@ -177,6 +188,8 @@ def verify(
     replication
         replication factor that each topic must have; -1 demands at least three replicas on a cluster of three or more
         brokers.
+    topics
+        the topics of the deployment.
 
     Raises
     ------
@@ -185,7 +198,7 @@ def verify(
     """
     cluster = _metadata(admin, timeout)
     present: Mapping[str, Any] = cluster.topics
-    wanted = show(counts, prefix, overrides)
+    wanted = show(counts, prefix, overrides, topics)
     findings: list[Deviation] = []
     there: list[Description] = []
     for topic in wanted:
@@ -264,9 +277,9 @@ def _has_leaders(topic: Any) -> bool:
     )
 
 
-def _await_topics(admin: AdminClient, prefix: str, timeout: float) -> Any:
-    """Poll a broker's metadata until it lists all topics with leaders, and return them."""
-    names = [topic.full_name(prefix) for topic in ALL]
+def _await_topics(admin: AdminClient, prefix: str, timeout: float, topics: Sequence[Topic]) -> Any:
+    """Poll a broker's metadata until it lists the topics with leaders, and return them."""
+    names = [topic.full_name(prefix) for topic in topics]
 
     def listed(cluster: Any) -> bool:
         return all(_has_leaders(cluster.topics.get(name)) for name in names)

@@ -1,7 +1,7 @@
 """What a topic promises: its name, its records, its readers, and how the broker must keep it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -48,6 +48,12 @@ QUEUE: Final[Mapping[str, str]] = {
     "retention.ms": "-1",
 }
 
+
+AVRO: Final = ".avro"
+"""End of the name of a topic that holds records in Avro."""
+
+# Room for the largest JSON record in Avro: a number that takes four bytes in an array (`0.0,`) takes up to nine.
+AVRO_MAX_MESSAGE_BYTES: Final = 3 * MIB + 12
 
 RENAMED: Final = ("work", "progress.fold", "progress.sentinel")
 """Topics of 0.1.0 that have new names now. The groups and transactional ids of their writers have new names too."""
@@ -118,7 +124,7 @@ class Topic:
     key: str = "stream"
     partitioning: str = "murmur2 of the key"
     partitions: Count = "events"
-    codec: Literal["json", "frame", "chunks", "raw"] = "json"
+    codec: Literal["json", "frame", "chunks", "raw", "avro"] = "json"
     written_by: tuple[str, ...]
     read_by: tuple[str, ...] = ("anyone",)
     public: bool = True
@@ -149,9 +155,32 @@ class Topic:
         """Types of the records of a public topic."""
         return self.types if self.json is None else (self.json.record,)
 
+    @property
+    def schema_file(self) -> str:
+        """Name of the file with the schema of the records of a public topic."""
+        if self.codec == "avro":
+            return f"{self.name.removesuffix(AVRO)}.v{self.schema_version}.avsc"
+        return f"{self.name}.v{self.schema_version}.json"
+
     def full_name(self, prefix: str = DEFAULT_PREFIX) -> str:
         """Return the topic's name on the broker."""
         return prefix + self.name
+
+    def in_avro(self) -> "Topic":
+        """Return the contract of the topic that holds the records of this published topic in Avro."""
+        return replace(
+            self,
+            name=self.name + AVRO,
+            holds=f"{self.holds}; a copy in Avro",
+            partitioning=f"that of the record on {self.name}",
+            codec="avro",
+            written_by=("avro",),
+            read_by=("anyone",),
+            json=None,
+            types=self.records,
+            version=self.schema_version,
+            config={"max.message.bytes": str(AVRO_MAX_MESSAGE_BYTES), **self.config},
+        )
 
     def partition_count(self, counts: Mapping[str, int]) -> int:
         """Return the number of partitions.

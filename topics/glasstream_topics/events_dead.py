@@ -8,7 +8,7 @@ decimal, `rejected` as JSON.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 import orjson
@@ -79,6 +79,10 @@ class Reason(StrEnum):
     """Some elements of an array were rejected; the header `rejected` lists them. The others were accepted."""
 
 
+_Element = Annotated[tuple[Natural, str], msgspec.Meta(extra={"record": "Rejected", "fields": ("index", "reason")})]
+"""Index and reason of a rejected element, with their names in Avro, which has no tuples."""
+
+
 class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     """The headers of a rejected message.
 
@@ -117,7 +121,7 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     offset: Natural
     time: Natural
     detail: str = ""
-    rejected: list[tuple[Natural, str]] | None = None
+    rejected: list[_Element] | None = None
     omitted_bytes: Natural | None = None
     rejected_count: Natural | None = None
     omitted_key_bytes: Natural | None = None

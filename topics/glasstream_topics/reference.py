@@ -11,11 +11,13 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from glasstream_topics import ALL
+from glasstream_topics import ALL, AVRO
 from glasstream_topics.contract import DEFAULT_PREFIX, Topic
 
 _SCHEMAS: Final = "../../topics/glasstream_topics/schemas"
 _ASYNCAPI: Final = "3.0.0"
+_JSON: Final = "application/schema+json;version=draft-2020-12"
+_FORMATS: Final = {"json": _JSON, "raw": _JSON, "avro": "application/vnd.apache.avro+json;version=1.9.0"}
 
 
 def generate() -> dict[str, bytes]:
@@ -49,7 +51,7 @@ def page() -> str:
 
 def asyncapi() -> dict[str, Any]:
     """Return the public topics as an AsyncAPI document."""
-    public = [topic for topic in ALL if topic.public]
+    public = [*(topic for topic in ALL if topic.public), *AVRO]
     return {
         "asyncapi": _ASYNCAPI,
         "info": {
@@ -73,10 +75,7 @@ def asyncapi() -> dict[str, Any]:
 
 
 def _channel(topic: Topic) -> dict[str, Any]:
-    schema = {
-        "schemaFormat": "application/schema+json;version=draft-2020-12",
-        "schema": {"$ref": f"{_SCHEMAS}/{topic.name}.v{topic.schema_version}.json"},
-    }
+    schema = {"schemaFormat": _FORMATS[topic.codec], "schema": {"$ref": f"{_SCHEMAS}/{topic.schema_file}"}}
     # We define the headers of a dead letter; its value is the rejected message.
     message = {
         "name": topic.name,
@@ -85,6 +84,9 @@ def _channel(topic: Topic) -> dict[str, Any]:
         "bindings": {"kafka": {"key": {"type": "string"}}},
     }
     message |= {"headers": schema} if topic.codec == "raw" else {"payload": schema}
+    if topic.codec == "avro":
+        kafka = {"key": {"type": "string"}, "schemaIdLocation": "payload", "schemaIdPayloadEncoding": "confluent"}
+        message |= {"contentType": "avro/binary", "bindings": {"kafka": kafka}}
     return {
         "address": topic.full_name(DEFAULT_PREFIX),
         "description": f"Key: {topic.key}. Partition: {topic.partitioning}.",
@@ -105,10 +107,15 @@ def _facts(topic: Topic) -> Iterator[str]:
     yield f"| written by | {', '.join(topic.written_by)} |"
     yield f"| read by | {', '.join(topic.read_by)} |"
     if topic.records:
-        schema = f"{topic.name}.v{topic.schema_version}.json"
-        yield f"| schema | [{schema}]({_SCHEMAS}/{schema}) |"
+        yield f"| schema | [{topic.schema_file}]({_SCHEMAS}/{topic.schema_file}) |"
     else:
         yield f"| form | {topic.codec}, version {topic.schema_version} |"
+    if topic.published:
+        copy = topic.in_avro()
+        yield (
+            f"| in [Avro](consuming.md#records-in-avro-with-registered-schemas) | `{copy.name}`, with the schema "
+            f"[{copy.schema_file}]({_SCHEMAS}/{copy.schema_file}) |"
+        )
     settings = ", ".join(f"`{name}={value}`" for name, value in sorted(topic.config.items()))
     yield f"| configuration | {settings} |"
 
@@ -121,7 +128,11 @@ def _fields(record: type[msgspec.Struct]) -> Iterator[str]:
     yield "|---|---|---|"
     for field in msgspec.structs.fields(record):
         need = "" if field.required else "may be left out"
-        yield f"| `{field.encode_name}` | {need} | {meanings.get(field.name, '')} |"
+        yield f"| `{field.encode_name}` | {need} | {_cell(meanings.get(field.name, ''))} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _meanings(record: type[msgspec.Struct]) -> dict[str, str]:
@@ -141,7 +152,7 @@ def meanings(docstring: str) -> dict[str, str]:
             names = line.split(", ")
         elif line.strip():
             for name in names:
-                described[name] = f"{described.get(name, '')} {line.strip()}".strip().replace("|", "\\|")
+                described[name] = f"{described.get(name, '')} {line.strip()}".strip()
     return described
 
 

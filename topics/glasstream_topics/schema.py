@@ -1,4 +1,4 @@
-"""JSON Schemas of the public records, generated from their types and checked in.
+"""JSON Schemas of the public records and Avro schemas of the published ones, generated from their types and checked in.
 
 `python -m glasstream_topics.schema` rewrites `topics/glasstream_topics/schemas/`. The schema of a version never
 changes; `digests.json` holds its digest from the first day. To change a record, raise the version of its module, which
@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from glasstream_topics import ALL
+from glasstream_topics import ALL, avro
 from glasstream_topics.contract import Topic
 from glasstream_topics.errors import ContractError
 from glasstream_topics.events import DIGEST
@@ -28,12 +28,19 @@ _REFERENCE: Final = "#/$defs/{name}"
 
 
 def generate() -> dict[str, dict[str, Any]]:
-    """Return the schemas of the current types, by file name without extension, such as `predictions.v1`."""
-    return {f"{topic.name}.v{topic.schema_version}": _schema(topic) for topic in ALL if topic.public}
+    """Return the schemas of the current types: `predictions.v1` in JSON Schema, `predictions.v1.avsc` in Avro."""
+    return {topic.schema_file.removesuffix(".json"): _schema(topic) for topic in ALL if topic.public} | {
+        topic.in_avro().schema_file: avro.schema(topic) for topic in ALL if topic.published
+    }
+
+
+def path_of(name: str, directory: Path = DIRECTORY) -> Path:
+    """Return the file of a schema."""
+    return directory / (name if name.endswith(".avsc") else f"{name}.json")
 
 
 def digest(schema: Mapping[str, Any]) -> str:
-    """Return the sha256 of a schema without titles and descriptions. The order of fields counts."""
+    """Return the sha256 of a schema without its titles and texts. The order of fields counts."""
     return sha256(orjson.dumps(_demands(schema))).hexdigest()
 
 
@@ -42,7 +49,7 @@ def findings(directory: Path = DIRECTORY) -> list[str]:
     listed = _digests(directory)
     result: list[str] = []
     for name, schema in generate().items():
-        path = directory / f"{name}.json"
+        path = path_of(name, directory)
         if name not in listed:
             result.append(
                 f"{name}: expected its digest in {DIGESTS}, got none; run `python -m glasstream_topics.schema`"
@@ -52,7 +59,7 @@ def findings(directory: Path = DIRECTORY) -> list[str]:
         elif not path.exists() or path.read_bytes() != _text(schema):
             result.append(f"{name}: the checked-in schema is not today's; run `python -m glasstream_topics.schema`")
     for name, expected in listed.items():
-        path = directory / f"{name}.json"
+        path = path_of(name, directory)
         if not path.exists():
             result.append(f"{name}: expected the schema of every version on the list, got none for this one")
         elif digest(orjson.loads(path.read_bytes())) != expected:
@@ -78,7 +85,7 @@ def write(directory: Path = DIRECTORY) -> list[str]:
         )
     written: list[str] = []
     for name, schema in schemas.items():
-        path = directory / f"{name}.json"
+        path = path_of(name, directory)
         if not path.exists() or path.read_bytes() != _text(schema):
             path.write_bytes(_text(schema))
             written.append(name)
@@ -116,7 +123,7 @@ def _demands(value: object) -> object:
         return {
             key: _demands(inner)
             for key, inner in value.items()
-            if key not in ("title", "description") or isinstance(inner, dict)
+            if key not in ("title", "description", "doc") or isinstance(inner, dict)
         }
     if isinstance(value, list):
         return [_demands(inner) for inner in value]
