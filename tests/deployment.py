@@ -46,7 +46,7 @@ class Deployment:
 
     def __post_init__(self) -> None:
         self.admin = AdminClient({"bootstrap.servers": self.settings.broker, "log_level": 2})
-        admin.create(self.admin, self.settings.partitions, self.settings.prefix)
+        admin.create(self.admin, self.settings.partitions, self.settings.prefix, topics=self.settings.all_topics)
         link = connection(self.settings)
         self.producer = Producer(link.producer())
         self.monitor = Monitor(link, self.settings, lambda topic, new: self.records[topic].extend(new))

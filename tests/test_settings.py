@@ -139,6 +139,7 @@ ANOTHER = {
     "intake.features": "a", "intake.id": "@key", "intake.stream": "@key", "intake.ts": "a", "intake.types": "a=text",
     "intake.labels_format": "json", "intake.registry": "https://registry.example.org",
     "notify.statuses": "over", "notify.verdicts": "unclear",
+    "avro.registry": "https://registry.example.org", "avro.topics": "drift",
 }  # fmt: skip
 NEEDS = {"explain.unlabelled": ["explain.methods=ipdp"]}
 """Other settings that a setting needs."""

@@ -10,12 +10,13 @@ from glasstream.changes import Changes, ChangesBoth, ChangesExplanations, Change
 from glasstream.drift.settings import DriftSettings
 from glasstream.explain.settings import ExplainSettings
 from glasstream.ingest.limits import IngestLimits
-from glasstream.intake.settings import IntakeSettings
+from glasstream.intake.settings import IntakeSettings, RegistryAddress
 from glasstream.learn.schedule import Schedule
 from glasstream.methods.settings import MethodSections
 from glasstream.models.live.catalogue import ModelSettings
 from glasstream.notify.settings import NotifySettings
 from glasstream.novelty.settings import NoveltySettings
+from glasstream_topics import ALL, Topic
 from glasstream_topics.events_dead import MAX_LETTER_BYTES, ORIGIN_BYTES
 
 BATCH_OVERHEAD = 12
@@ -26,6 +27,11 @@ _NAME = "1 to 100 letters of A-Z, a-z, 0-9, '.', '_' and '-'"
 
 _PREFIX = r"[A-Za-z0-9._-]{1,100}"
 _PREFIXES = Meta(pattern=rf"^({_PREFIX}(,{_PREFIX})*)?$", description=f"prefixes, separated by commas, each of {_NAME}")
+
+_PUBLISHED = "|".join(topic.name.replace(".", "[.]") for topic in ALL if topic.published)
+_COPIED = Meta(
+    pattern=rf"^({_PUBLISHED})(,({_PUBLISHED}))*$", description="published topics without prefix, separated by commas"
+)
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
@@ -261,6 +267,31 @@ class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.beside.split(",") if self.beside else []
 
 
+class Avro(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which published records are also published in Avro, and the schema registry that has their schemas.
+
+    The login for the registry is not a setting: set ``GLASSTREAM_REGISTRY_LOGIN`` (``user:password``) or
+    ``GLASSTREAM_REGISTRY_LOGIN_FILE``.
+
+    Attributes
+    ----------
+    registry
+        Address of a schema registry with Confluent's API. If unset, nothing is published in Avro, and the deployment
+        has no topics for it.
+    registry_ca
+        PEM file of the certificate authority of the schema registry. If unset, the system's authorities are used.
+    topics
+        The topics whose records are published in Avro, separated by commas. If unset, all published topics.
+    register
+        Register schemas that the registry lacks. Otherwise the Avro publisher waits until they are registered.
+    """
+
+    registry: ChangesNothing[RegistryAddress | None] = None
+    registry_ca: ChangesNothing[str | None] = None
+    topics: ChangesNothing[Annotated[str, _COPIED] | None] = None
+    register: ChangesNothing[bool] = True
+
+
 class Settings(MethodSections, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings.
 
@@ -282,7 +313,7 @@ class Settings(MethodSections, frozen=True, kw_only=True, forbid_unknown_fields=
     prefix: ChangesNothing[Annotated[str, Meta(pattern=f"^{_PREFIX}$", description=_NAME)]] = "glasstream."
     broker: ChangesNothing[str] = "embedded"
     epoch: ChangesNothing[Natural] = 0
-    seed: ChangesBoth[int] = 1
+    seed: ChangesBoth[Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]] = 1
     model: ModelSettings = ModelSettings()
     explain: ExplainSettings = ExplainSettings()
     labels: Labels = Labels()
@@ -300,12 +331,26 @@ class Settings(MethodSections, frozen=True, kw_only=True, forbid_unknown_fields=
     page: Page = Page()
     notify: NotifySettings = NotifySettings()
     intake: IntakeSettings = IntakeSettings()
+    avro: Avro = Avro()
     kafka: ChangesNothing[dict[str, str]] = msgspec.field(default_factory=dict)
 
     @property
     def partitions(self) -> dict[str, int]:
         """Partition counts, keyed by `events` and `requests` as the contracts expect."""
         return {"events": self.topics.events, "requests": self.topics.requests}
+
+    @property
+    def in_avro(self) -> tuple[Topic, ...]:
+        """The topics whose records are also published in Avro; none without `avro.registry`."""
+        if self.avro.registry is None:
+            return ()
+        chosen = None if self.avro.topics is None else self.avro.topics.split(",")
+        return tuple(topic for topic in ALL if topic.published and (chosen is None or topic.name in chosen))
+
+    @property
+    def all_topics(self) -> tuple[Topic, ...]:
+        """All topics of this deployment."""
+        return (*ALL, *(topic.in_avro() for topic in self.in_avro))
 
     @property
     def topic_overrides(self) -> dict[str, dict[str, str]]:

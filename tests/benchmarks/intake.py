@@ -59,7 +59,7 @@ async def intake(link: Connection, source: str, prefix: str, count: int) -> None
     worker = stage_of(source, prefix)
     options = StageOptions("intake", uuid.uuid4().hex[:8], prefix)
     topics = {f"{prefix}events": PARTITIONS, f"{prefix}events.dead": PARTITIONS}
-    relay = Relay(link, options, (source,), worker, topics, SECONDS)
+    relay = Relay(link, options, (source,), worker, topics, SECONDS, "intake.topics")
     await relay.start()
     while worker.written["events"] < count:
         if relay.failure is not None:

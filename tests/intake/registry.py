@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Registry:
-    """Schemas by id. While `answer` is a status, every request gets it.
+    """Schemas by id, and the ids of the versions of each subject. While `answer` is a status, every request gets it.
 
     Attributes
     ----------
@@ -19,11 +19,15 @@ class Registry:
         Address of the server.
     login
         Login that requests must have, if not None.
+    incompatible
+        Whether a new version of a subject is refused.
     """
 
     def __init__(self) -> None:
         self.schemas: list[dict[str, Any]] = []
+        self.subjects: dict[str, list[int]] = {}
         self.answer: int | None = None
+        self.incompatible = False
         self.login: str | None = None
         self.requests = 0
         self.address = ""
@@ -41,7 +45,20 @@ class Registry:
             if schema not in self.schemas:
                 self.schemas.append(schema)
             number = self.schemas.index(schema) + 1
-            return 200, {"subject": parts[1], "version": number, "id": number, **schema}
+            versions = self.subjects.setdefault(parts[1], [])
+            if number not in versions:
+                if versions and self.incompatible:
+                    return 409, {"error_code": 409, "message": "Schema being registered is incompatible"}
+                versions.append(number)
+            return 200, {"subject": parts[1], "version": versions.index(number) + 1, "id": number, **schema}
+        if parts[0] == "subjects" and parts[1] in self.subjects:
+            versions = self.subjects[parts[1]]
+            if parts[3:]:
+                number = versions[int(parts[3]) - 1]
+                return 200, {
+                    "subject": parts[1], "version": int(parts[3]), "id": number, **self.schemas[number - 1]
+                }  # fmt: skip
+            return 200, [*range(1, len(versions) + 1)]
         if parts[:2] == ["schemas", "ids"]:
             number = int(parts[2])
             if 0 < number <= len(self.schemas):

@@ -22,7 +22,8 @@ from glasstream.errors import SettingsError, UnavailableError
 from glasstream.intake.formats import Format
 from glasstream.intake.misfit import Misfit
 from glasstream.intake.settings import IntakeSettings
-from glasstream.stages.schemas import LOGIN, format_maker
+from glasstream.stages.registry import LOGIN
+from glasstream.stages.schemas import format_maker
 from tests.intake.orders import (
     ADDED,
     DOUBLE,

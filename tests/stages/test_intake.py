@@ -193,7 +193,7 @@ def test_a_registry_that_is_away_is_waited_for_and_named(embedded: EmbeddedKafka
     async def run() -> None:
         worker = Intake(settings, lambda name: way, Held())
         topics = {f"{prefix}events": 2, f"{prefix}events.dead": 2}
-        stage = Relay(link, options(prefix, name="intake"), (f"{prefix}orders",), worker, topics, 0.05)
+        stage = Relay(link, options(prefix, name="intake"), (f"{prefix}orders",), worker, topics, 0.05, "intake.topics")
         await stage.start()
         try:
             await until(lambda: "does not answer: refused" in (stage.unready() or ""))

@@ -12,7 +12,7 @@ from glasstream.command.options import load_settings, settings_options
 @click.argument(
     "stage",
     metavar="STAGE",
-    type=click.Choice(["learner", "explainer", "aggregator", "novelty", "labels", "intake", "notify"]),
+    type=click.Choice(["learner", "explainer", "aggregator", "novelty", "labels", "intake", "notify", "avro"]),
 )
 @click.option(
     "--instance",
@@ -33,9 +33,10 @@ def worker(
 ) -> NoReturn:
     """Run one worker of a stage until it receives a signal to stop.
 
-    STAGE is learner, explainer, aggregator, novelty, labels, intake or notify. Every deployment needs the first three.
-    The stage `novelty` scores events, the stage `labels` forwards labels that arrive on a topic of their own, the stage
-    `intake` reads events and labels from topics of other programs, and the stage `notify` posts incidents to a webhook.
+    STAGE is learner, explainer, aggregator, novelty, labels, intake, notify or avro. Every deployment needs the first
+    three. The stage `novelty` scores events, the stage `labels` forwards labels that arrive on a topic of their own,
+    the stage `intake` reads events and labels from topics of other programs, the stage `notify` posts incidents to a
+    webhook, and the stage `avro` publishes the records in Avro too.
     """
     from glasstream.command.expect import expect_address
     from glasstream.runner.children import die_with_parent

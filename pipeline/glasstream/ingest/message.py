@@ -40,6 +40,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     value: bytes | None
     timestamp: int | None = None
     """Timestamp of Kafka in ms. Dead letters carry it; no number depends on it."""
+    headers: tuple[tuple[str, bytes], ...] = ()
+    """Headers, where a relay reads the message. Only the Avro publisher uses them."""
 
 
 class Position(NamedTuple):

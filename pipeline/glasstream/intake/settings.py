@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from glasstream.changes import ChangesNothing
 from glasstream.errors import SettingsError
 from glasstream.intake.fields import Features, parse_features, parse_kinds, parse_reference
-from glasstream_topics import ALL, labels
+from glasstream_topics import ALL, AVRO, labels
 
 FORMATS = ("json", "json-lines", "csv", "avro", "protobuf", "json-schema")
 Format = Literal["json", "json-lines", "csv", "avro", "protobuf", "json-schema"]
@@ -20,6 +20,11 @@ _Topics = Annotated[
         pattern=r"^[A-Za-z0-9._-]{1,249}(,[A-Za-z0-9._-]{1,249})*$",
         description="names of topics, separated by commas without spaces",
     ),
+]
+
+
+RegistryAddress = Annotated[
+    str, Meta(pattern=r"^https?://[^\s@]+$", description="an http or https address without a login")
 ]
 
 
@@ -98,10 +103,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     labels_id: ChangesNothing[str | None] = None
     labels_target: ChangesNothing[str | None] = None
     labels_stream: ChangesNothing[str | None] = None
-    registry: ChangesNothing[
-        Annotated[str, Meta(pattern=r"^https?://[^\s@]+$", description="an http or https address without a login")]
-        | None
-    ] = None
+    registry: ChangesNothing[RegistryAddress | None] = None
     registry_ca: ChangesNothing[str | None] = None
     schema: ChangesNothing[str | None] = None
     message: ChangesNothing[str | None] = None
@@ -132,7 +134,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             Something is missing, or a topic is one of this deployment's own.
         """
         found = [] if self.sources or self.labels_sources else ["topics: expected the topics to read, got none"]
-        own = {prefix + topic.name for topic in ALL if topic is not labels.TOPIC}
+        own = {prefix + topic.name for topic in (*ALL, *AVRO) if topic is not labels.TOPIC}
         for name, topics in (("topics", self.sources), ("labels_topics", self.labels_sources)):
             if written := sorted(own.intersection(topics)):
                 found.append(f"{name}: expected topics of other programs, got {', '.join(written)} of this deployment")

@@ -34,27 +34,32 @@ def create(settings: Settings) -> list[str]:
     """Create the missing topics. Return a line for each topic, and a warning for each with too few copies."""
     client = _client(settings)
     contract = (settings.partitions, settings.prefix, settings.topic_overrides)
-    made = admin.create(client, *contract, replication=settings.topics.replication)
-    lines = [f"{one.name}: {'created' if one.name in made else 'exists already'}" for one in admin.show(*contract)]
+    topics = settings.all_topics
+    made = admin.create(client, *contract, replication=settings.topics.replication, topics=topics)
+    lines = [
+        f"{one.name}: {'created' if one.name in made else 'exists already'}" for one in admin.show(*contract, topics)
+    ]
     return lines + [
         f"warning: {name}: expected {SAFE_COPIES} copies or more on a cluster of {SAFE_COPIES} brokers or more, found "
         f"{copies}: the loss of a broker stops writes or loses records. Set topics.replication={SAFE_COPIES} before "
         "you create topics; add copies to existing topics with kafka-reassign-partitions.sh"
-        for name, copies in admin.scarce(client, settings.prefix).items()
+        for name, copies in admin.scarce(client, settings.prefix, topics=topics).items()
     ]
 
 
 def verify(settings: Settings) -> list[str]:
     """Return a line for each deviation from the contract."""
     contract = (settings.partitions, settings.prefix, settings.topic_overrides)
-    replication = settings.topics.replication
-    return [str(finding) for finding in admin.verify(_client(settings), *contract, replication=replication)]
+    found = admin.verify(
+        _client(settings), *contract, replication=settings.topics.replication, topics=settings.all_topics
+    )
+    return [str(finding) for finding in found]
 
 
 def show(settings: Settings) -> list[str]:
     """Return the contracts as lines, one block per topic, not cut at any width."""
     lines: list[str] = []
-    for one in admin.show(settings.partitions, settings.prefix, settings.topic_overrides):
+    for one in admin.show(settings.partitions, settings.prefix, settings.topic_overrides, settings.all_topics):
         contract = one.topic
         config = [f"{name}={value}" for name, value in sorted(one.config.items())]
         version = "" if contract.schema_version is None else f" v{contract.schema_version}"
@@ -96,7 +101,7 @@ def expect_roles(assignments: tuple[str, ...]) -> dict[str, str]:
 def print_acls(settings: Settings, principals: Mapping[str, str]) -> Iterator[str]:
     """Yield the commands of Kafka's own tool, with a heading for each role."""
     role = ""
-    for grant in grants(settings.prefix, principals):
+    for grant in grants(settings.prefix, principals, settings.in_avro):
         if grant.role != role:
             role = grant.role
             yield f"# {role}"
@@ -112,7 +117,7 @@ def apply_acls(settings: Settings, principals: Mapping[str, str]) -> Iterator[st
         The broker refuses the rule or has no authorizer.
     """
     client = _client(settings)
-    for grant in grants(settings.prefix, principals):
+    for grant in grants(settings.prefix, principals, settings.in_avro):
         for future in client.create_acls(_bindings(grant), request_timeout=_TIMEOUT_S).values():
             try:
                 future.result()

@@ -31,7 +31,7 @@ from glasstream_topics import incidents, models, progress_aggregator, progress_i
 
 State = TypeVar("State")
 
-STAGES = ("learner", "explainer", "aggregator", "novelty", "labels", "intake", "notify")
+STAGES = ("learner", "explainer", "aggregator", "novelty", "labels", "intake", "notify", "avro")
 
 
 def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None) -> NoReturn:
@@ -49,6 +49,7 @@ def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None
         "labels": _labels,
         "intake": _intake,
         "notify": _notify,
+        "avro": _avro,
     }
     make = makers[stage]
 
@@ -61,7 +62,7 @@ def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None
     secrets = secrets_of(settings.kafka, key)
     if stage == "notify":
         secrets += secrets_of_webhook(notify_url(os.environ), notify_keys(os.environ))
-    if stage == "intake" and (login := registry_login(os.environ)) is not None:
+    if stage in ("intake", "avro") and (login := registry_login(os.environ)) is not None:
         secrets += [login, login.partition(":")[2]]
     run_worker(build, options(stage, settings), secrets)
 
@@ -193,7 +194,34 @@ def _intake(settings: Settings, key: Key | None) -> Relay:
     worker = Intake(settings, format_maker(intake, os.environ), held)
     needed = needed_topics("intake", settings)
     sources = (*intake.sources, *intake.labels_sources)
-    relay = Relay(link, presence, sources, worker, needed, settings.transaction.seconds)
+    named_by = "intake.topics and intake.labels_topics"
+    relay = Relay(link, presence, sources, worker, needed, settings.transaction.seconds, named_by)
+    watch_over(relay, settings, worker.samples)
+    return relay
+
+
+def _avro(settings: Settings, key: Key | None) -> Relay:
+    from glasstream.stages.avro import AvroPublisher, PartitionCheck
+    from glasstream.stages.registry import INSTALL, Subjects, client
+
+    address, login = settings.avro.registry, registry_login(os.environ)
+    if address is None:
+        raise SettingsError(
+            ["avro.registry is not set, but the Avro publisher needs the address of a schema registry; set it"]
+        )
+    try:
+        registry = client("avro", address, settings.avro.registry_ca, login)
+        subjects = Subjects("avro", address, registry, register=settings.avro.register)
+        worker = AvroPublisher(settings, subjects.id_of)
+    except ImportError as error:
+        raise SettingsError([f"the Avro publisher needs the package {error.name}; {INSTALL}"]) from error
+    prefix, link = settings.prefix, connection(settings)
+    copies = {source.full_name(prefix): source.in_avro().full_name(prefix) for source in settings.in_avro}
+    needed = needed_topics("avro", settings)
+    relay = Relay(
+        link, options("avro", settings), tuple(copies), worker, needed, settings.transaction.seconds, "avro.topics"
+    )
+    relay.services.append(PartitionCheck(link, copies))
     watch_over(relay, settings, worker.samples)
     return relay
 

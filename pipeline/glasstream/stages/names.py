@@ -8,7 +8,6 @@ from importlib.metadata import version
 
 from glasstream.errors import ContractError, LostInputError, StateError
 from glasstream.settings import Settings
-from glasstream_topics import ALL
 from glasstream_topics.progress import Setting
 from glasstream_topics.progress_learner import LearnerPartitionProgress
 from glasstream_topics.progress_novelty import NoveltyPartitionProgress
@@ -44,11 +43,14 @@ def topic(settings: Settings, name: str) -> str:
 def needed_topics(stage: str, settings: Settings) -> dict[str, int | None]:
     """Return the topics that a stage reads or writes and the partition counts that they must have.
 
-    The stages accept any number of partitions (None) of an output topic, because they partition its records by key.
+    The stages accept any number of partitions (None) of an output topic, because they partition its records by key. The
+    Avro publisher compares the numbers of its topics itself.
     """
     return {
-        one.full_name(settings.prefix): None if one.json else one.partition_count(settings.partitions)
-        for one in ALL
+        one.full_name(settings.prefix): None
+        if one.json or one.codec == "avro"
+        else one.partition_count(settings.partitions)
+        for one in settings.all_topics
         if stage in (*one.read_by, *one.written_by)
     }
 

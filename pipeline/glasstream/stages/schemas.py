@@ -15,20 +15,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from glasstream.errors import SettingsError, UnavailableError
+from glasstream.errors import SettingsError
 from glasstream.intake.formats import Documents, Format, plain_format
 from glasstream.intake.misfit import Misfit, shown
 from glasstream.intake.settings import IntakeSettings
 from glasstream.secret import registry_login
+from glasstream.stages.registry import HEADER_BYTES, INSTALL, NOT_FOUND, client, failure, unavailable
 from glasstream_topics.events_dead import Reason
-
-LOGIN = "GLASSTREAM_REGISTRY_LOGIN"
-_INSTALL = "install it with `pip install 'glasstream[registry]'`"
-_UNKNOWN_SCHEMA = 40403
-_NOT_FOUND = 404
-_HEADER_BYTES = 5
-_SECONDS = 5.0
-"""Seconds for the registry to answer. The client repeats requests; the stage repeats all of it."""
 
 Read = Callable[[str, bytes], Any]
 """Function of a topic and the bytes of a message that returns the content. It raises any error for a bad message."""
@@ -51,7 +44,7 @@ def format_maker(settings: IntakeSettings, environment: Mapping[str, str]) -> Ca
         try:
             return _with_schema(settings, name, login)
         except ImportError as error:
-            raise SettingsError([f"intake.format: {name} needs the package {error.name}; {_INSTALL}"]) from error
+            raise SettingsError([f"intake.format: {name} needs the package {error.name}; {INSTALL}"]) from error
 
     return make
 
@@ -59,7 +52,8 @@ def format_maker(settings: IntakeSettings, environment: Mapping[str, str]) -> Ca
 def _with_schema(settings: IntakeSettings, name: str, login: str | None) -> Format:
     if settings.registry is None:
         return Plain(_avro(settings) if name == "avro" else _protobuf(settings))
-    return Registered(settings.registry, _client(settings, login), name, settings)
+    registry = client("intake", settings.registry, settings.registry_ca, login)
+    return Registered(settings.registry, registry, name, settings)
 
 
 class Plain:
@@ -106,57 +100,28 @@ class Registered:
 
     def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
         """Return the documents of a message: see `Format`."""
-        from confluent_kafka.schema_registry.error import SchemaRegistryError
-
-        if len(value) < _HEADER_BYTES or value[0] != 0:
+        if len(value) < HEADER_BYTES or value[0] != 0:
             raise Misfit(
                 Reason.BAD_ENCODING,
-                f"expected a zero byte and the id of a schema in four bytes, got {shown(value[:_HEADER_BYTES])}",
+                f"expected a zero byte and the id of a schema in four bytes, got {shown(value[:HEADER_BYTES])}",
             )
-        number = int.from_bytes(value[1:_HEADER_BYTES], "big")
+        number = int.from_bytes(value[1:HEADER_BYTES], "big")
         try:
             if number not in self._known:
                 self._client.get_schema(number)
                 self._known.add(number)
             found = self._read(topic, value)
-        except SchemaRegistryError as error:
-            if error.http_status_code == _NOT_FOUND and number not in self._known:
+        except Exception as error:
+            cause = failure(error)
+            if cause is None:
+                raise _bad(value, error) from error
+            if getattr(error, "http_status_code", None) == NOT_FOUND and number not in self._known:
                 raise Misfit(
                     Reason.UNKNOWN_SCHEMA,
                     f"expected a schema that the registry at {self._address} has, got the id {number}",
                 ) from error
-            raise self._away(f"{error.http_status_code}, {error.error_message}") from error
-        except OSError as error:
-            raise self._away(str(error)) from error
-        except Exception as error:
-            if type(error).__module__.partition(".")[0] in _OF_HTTP:
-                raise self._away(f"{type(error).__name__}: {error}") from error
-            raise _bad(value, error) from error
+            raise unavailable("intake", self._address, cause) from error
         return _documents(found), False
-
-    def _away(self, cause: str) -> UnavailableError:
-        return UnavailableError(
-            f"the schema registry at {self._address} gives no schema: {cause}; check that it runs, intake.registry, "
-            f"intake.registry_ca and {LOGIN}"
-        )
-
-
-_OF_HTTP = ("httpx", "httpx2", "httpcore", "httpcore2", "anyio", "authlib")
-"""Packages whose errors mean that the registry did not answer."""
-
-
-def _client(settings: IntakeSettings, login: str | None) -> Any:
-    from confluent_kafka.schema_registry import SchemaRegistryClient
-
-    options: dict[str, Any] = {"url": settings.registry, "timeout": _SECONDS, "max.retries": 1}
-    if login is not None:
-        options["basic.auth.user.info"] = login
-    if settings.registry_ca is not None:
-        options["ssl.ca.location"] = settings.registry_ca
-    try:
-        return SchemaRegistryClient(options)
-    except (OSError, ValueError) as error:
-        raise SettingsError([f"intake.registry: the client of the schema registry refuses it: {error}"]) from error
 
 
 def _deserializer(client: Any, name: str, settings: IntakeSettings) -> Read:

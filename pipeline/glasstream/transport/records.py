@@ -34,6 +34,9 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
     instead : callable, optional
         Function that returns a replacement if the broker or the client refuses the record in a transaction for its
         size. Without it, such a record ends the worker.
+    timestamp : int, optional
+        Timestamp in milliseconds for a record of a transaction. Without it, the record gets the time at which it is
+        written.
     """
 
     topic: str
@@ -42,6 +45,7 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
     partition: int | None = None
     headers: Headers = ()
     instead: "Callable[[], ProducerRecord] | None" = None
+    timestamp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

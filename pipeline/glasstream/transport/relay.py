@@ -1,6 +1,6 @@
 """A worker that reads any topics as a member of a group, and writes results and offsets in one transaction.
 
-Unlike the other stages, it reads topics of others, with any number of partitions, and has no state of its own: the
+Unlike the other stages, it reads several topics, with any number of partitions, and has no state of its own: the
 offsets of its group are committed with the results (KIP-98, KIP-447). After every doubt, whether a rebalance, a failed
 transaction or a message that cannot be processed yet, it reads again from the committed offsets.
 
@@ -84,6 +84,8 @@ class Relay:
         Needed topics of our own, each with its number of partitions (None: any number).
     interval
         Seconds between two transactions.
+    named_by
+        The settings that name the topics to read, for errors.
 
     Attributes
     ----------
@@ -107,6 +109,7 @@ class Relay:
         worker: Worker,
         topics: Mapping[str, int | None],
         interval: float,
+        named_by: str,
     ) -> None:
         self.connection = connection
         self.options = options
@@ -125,6 +128,7 @@ class Relay:
         self.ends: dict[Place, int] = {}
         self.view = View(options.group, self.inputs[0])
         self._interval = interval
+        self._named_by = named_by
         self._patience = Patience(f"cannot read {', '.join(self.inputs)}")
         self._identities = {name: TopicIdentity(connection, name) for name in self.inputs}
         self._ids: dict[str, str] = {}
@@ -161,8 +165,8 @@ class Relay:
             check_topics(self.connection, dict.fromkeys(self.inputs))
         except TopicError as error:
             raise TopicError(
-                f"expected to find and read the topics {', '.join(self.inputs)} of intake.topics and "
-                f"intake.labels_topics: {str(error).partition('. Check')[0]}"
+                f"expected to find and read the topics {', '.join(self.inputs)} of {self._named_by}: "
+                f"{str(error).partition('. Check')[0]}"
             ) from error
 
     async def stop(self, *, drain: bool = True) -> None:
@@ -356,8 +360,16 @@ class Relay:
                 value = message.value()
                 size += len(value or b"")
                 kind, timestamp = message.timestamp()
+                headers = message.headers()
                 messages.append(
-                    Message(*place, offset, message.key(), value, timestamp if kind and timestamp >= 0 else None)
+                    Message(
+                        *place,
+                        offset,
+                        message.key(),
+                        value,
+                        timestamp if kind and timestamp >= 0 else None,
+                        tuple((name, data or b"") for name, data in headers) if headers else (),
+                    )
                 )
             if left <= 0 or len(messages) >= BATCH_MESSAGES or size >= BATCH_BYTES:
                 break

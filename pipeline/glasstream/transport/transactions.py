@@ -239,6 +239,8 @@ class TransactionalProducer:
         where = -1 if record.partition is None else record.partition
         until = self._until(self._deadline)
         options: dict[str, Any] = {"headers": list(headers)} if headers else {}
+        if record.timestamp is not None:
+            options["timestamp"] = record.timestamp
         if report is not None:
             options["on_delivery"] = report
         while True:

@@ -9,7 +9,7 @@ from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, 
 from glasstream.stages.names import topic
 from glasstream.transport.connection import connection
 from glasstream.transport.topic_check import hidden
-from glasstream_topics import ALL, admin, events
+from glasstream_topics import admin, events
 from glasstream_topics.contract import SAFE_COPIES
 
 _RIGHTS = "the operator role of `glasstream topics acls` has this right"
@@ -29,6 +29,7 @@ def contracts(context: DoctorContext) -> list[Finding]:
             settings.topic_overrides,
             replication=settings.topics.replication,
             timeout=ANSWER_SECONDS,
+            topics=settings.all_topics,
         )
     except TopicError as error:
         do = f"allow this client Describe and DescribeConfigs on the topics with the prefix; {_RIGHTS}"
@@ -52,7 +53,7 @@ def contracts(context: DoctorContext) -> list[Finding]:
         else:
             do = f"run kafka-configs.sh --alter --topic {one.topic} --add-config {one.what}=[{one.expected.split()[0]}]"
         found.append(fail(check, str(one), do))
-    return found or [ok(check, f"{len(ALL)} topics match their contracts")]
+    return found or [ok(check, f"{len(settings.all_topics)} topics match their contracts")]
 
 
 def copies(context: DoctorContext) -> list[Finding]:
@@ -62,7 +63,7 @@ def copies(context: DoctorContext) -> list[Finding]:
     found: list[Finding] = []
     few: list[str] = []
     enough = min(SAFE_COPIES, len(metadata.brokers))
-    for one in ALL:
+    for one in settings.all_topics:
         name = one.full_name(settings.prefix)
         there = metadata.topics.get(name)
         if there is None or there.error is not None:

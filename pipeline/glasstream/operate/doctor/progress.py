@@ -72,6 +72,9 @@ def _members(settings: Settings) -> dict[str, int | str]:
 
 
 def _workers(settings: Settings, members: Mapping[str, int | str]) -> list[Finding]:
+    unused = {"notify", "intake"}  # a deployment without them is usual
+    unused |= set() if settings.explain.detects_novelty else {"novelty"}
+    unused |= set() if settings.in_avro else {"avro"}
     found: list[Finding] = []
     for stage, count in members.items():
         check = f"{stage} workers"
@@ -80,7 +83,7 @@ def _workers(settings: Settings, members: Mapping[str, int | str]) -> list[Findi
             found.append(warn(check, count, do))
         elif count:
             found.append(ok(check, f"{count} in group {options(stage, settings).group}"))
-        elif stage not in ("notify", "intake") and (stage != "novelty" or settings.explain.detects_novelty):
+        elif stage not in unused:
             do = f"start `glasstream worker {stage}`; if it ends, its exit code and last line say why"
             found.append(warn(check, f"none in group {options(stage, settings).group}", do))
     return found
