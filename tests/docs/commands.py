@@ -17,6 +17,8 @@ from tests.ops.command_line import parsed
 
 ADDRESSES = ("kafka:9092", "kafka:9093", "localhost:9094", "HOST:PORT")
 """Values that stand for a Kafka."""
+REGISTRY = "http://localhost:8081"
+"""Value that stands for a schema registry."""
 NUMBERS = {"48211": "411", "48212": "412"}
 """Values that stand for an event of a stream that is long enough; the one of the tests has 500."""
 ROWS = "600"

@@ -22,9 +22,10 @@ from glasstream.command.exit_codes import INTERRUPTED
 from glasstream.configuration import load
 from tests.deployment import DEADLINE, wait_for
 from tests.docs import supposed
-from tests.docs.commands import ADDRESSES, Line, commands, here, inline, lines
+from tests.docs.commands import ADDRESSES, REGISTRY, Line, commands, here, inline, lines
 from tests.docs.pages import NAMES, ROOT, Block, Page, page
 from tests.fork_server import Forked, fork_server
+from tests.intake.registry import Registry, registry
 
 OF_FILES = {"gbmap", "paper", "plot", "run"}
 """Commands that need no Kafka unless they name one."""
@@ -67,6 +68,8 @@ class Walk:
         Where the folders of the pages are made.
     kafka
         Address of the one that stands for all that the pages name.
+    schemas
+        The schema registry that stands for the one that pages name.
     prefix
         Begins the topics of a deployment.
     variables
@@ -77,10 +80,12 @@ class Walk:
     monkeypatch: pytest.MonkeyPatch
     kafka: str = ""
     prefix: str = ""
+    schemas: Registry = field(default_factory=Registry)
     variables: dict[str, str] = field(default_factory=dict)
     done: set[tuple[str, ...]] = field(default_factory=set)
     workers: dict[str, Forked] = field(default_factory=dict)
     waited: bool = False
+    sent: bool = False
 
     def through(self, one: Page) -> None:
         """Blocks first, then the commands in backticks."""
@@ -116,8 +121,9 @@ class Walk:
     def program(self, block: Block, number: int) -> None:
         """With other constants and nothing else; it must print something, unless it only sends."""
         self.wait_explained()
-        values = {**dict.fromkeys(ADDRESSES, self.kafka), "glasstream.": self.prefix, 60: 15}
-        values |= {f"glasstream.{topic}": f"{self.prefix}{topic}" for topic in ("events", "importance")}
+        values = {**dict.fromkeys(ADDRESSES, self.kafka), REGISTRY: self.schemas.address, "glasstream.": self.prefix}
+        topics = ("events", "importance", "importance.avro")
+        values |= {f"glasstream.{topic}": f"{self.prefix}{topic}" for topic in topics} | {60: 15}
         values |= {"dashboard": f"{self.prefix}dashboard-{number}"}
         tree = ast.parse(block.text)
         for node in ast.walk(tree):
@@ -152,7 +158,10 @@ class Walk:
         for variable in done.stderr.decode().split("\0"):
             name, _, value = variable.partition("=")
             if name.startswith("GLASSTREAM_") and environment.get(name) != value:
-                self.variables[name] = self.kafka if value in ADDRESSES else value
+                self.variables[name] = (
+                    self.kafka if value in ADDRESSES else value.replace(REGISTRY, self.schemas.address)
+                )
+                self.done.discard(("topics", "create"))
         return done.stdout.decode()
 
     def python(self, line: Line) -> str:
@@ -177,7 +186,8 @@ class Walk:
         if arguments[0] in ENDLESS and "--max" not in arguments:
             return self.beside(line, arguments)
         printed = self.in_this_process(line, arguments)
-        if arguments[:2] == ["topics", "create"] and "--prefix" not in arguments:
+        if arguments[:2] == ["topics", "create"] and "--prefix" not in arguments and not self.sent:
+            self.sent = True
             supposed.loans(load(environment=self.environment(), file=self.config()))
         return printed
 
@@ -275,12 +285,13 @@ def key_of(arguments: list[str]) -> str:
 def walk(folder: Path, monkeypatch: pytest.MonkeyPatch, kafka: str = "", prefix: str = "") -> Iterator[Walk]:
     for variable in [name for name in os.environ if name.startswith("GLASSTREAM_")]:
         monkeypatch.delenv(variable)
-    one = Walk(folder, monkeypatch, kafka, prefix)
-    try:
-        yield one
-        assert [worker for worker, process in one.workers.items() if process.poll() is not None] == []
-    finally:
-        one.close()
+    with registry() as schemas:
+        one = Walk(folder, monkeypatch, kafka, prefix, schemas)
+        try:
+            yield one
+            assert [worker for worker, process in one.workers.items() if process.poll() is not None] == []
+        finally:
+            one.close()
 
 
 ALONE = [name for name in NAMES if name not in WITH_A_DEPLOYMENT and not needs_kafka(page(name))]

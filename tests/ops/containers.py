@@ -3,7 +3,8 @@
     python -m tests.ops.containers [--rows N] [--keep]
 
 Where a Docker engine answers (DOCKER_HOST, or the default socket), the files of this checkout are copied, the image is
-built, and compose is started as shipped, with all profiles but `intake` and `notify`, which need a topic and a webhook.
+built, and compose is started as shipped, with all profiles but `intake`, `avro` and `notify`, which need a topic, a
+registry and a webhook.
 The bundled stream is produced while a learner is killed, explainers are added and the broker is restarted. Then what is
 on the public topics must equal, byte for byte, what the same image gives with `--broker none`. PYTHON_IMAGE and
 KAFKA_IMAGE may name other base images, as docker-compose.yml says.

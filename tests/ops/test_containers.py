@@ -127,12 +127,14 @@ def test_everything_stands_in_the_compose_file_once() -> None:
         ["novelty"],
         ["labels"],
         ["intake"],
+        ["avro"],
         ["notify"],
         ["page"],
         ["demo"],
     ]
     assert sorted(service["command"][1] for service in WORKERS.values()) == [
         "aggregator",
+        "avro",
         "explainer",
         "intake",
         "labels",

@@ -60,7 +60,7 @@ def test_every_file_of_the_folder_is_a_resource_and_every_stage_is_there() -> No
     )
     assert (
         set(WORKERS)
-        == {"learner", "explainer", "aggregator", "novelty", "labels", "intake", "notify"}
+        == {"learner", "explainer", "aggregator", "novelty", "labels", "intake", "notify", "avro"}
         == set(of_kind("PodDisruptionBudget"))
     )
 
@@ -170,9 +170,10 @@ def test_the_notifier_may_also_reach_a_webhook_with_tls() -> None:
     assert [one for rule in policy["egress"] for one in rule["ports"]] == [{"protocol": "TCP", "port": 443}]
 
 
-def test_the_intake_may_also_reach_a_schema_registry() -> None:
-    policy = of_kind("NetworkPolicy")["intake"]["spec"]
-    assert policy["podSelector"] == WORKERS["intake"]["spec"]["selector"]
+@pytest.mark.parametrize("name", ["intake", "avro"])
+def test_who_needs_schemas_may_also_reach_a_schema_registry(name: str) -> None:
+    policy = of_kind("NetworkPolicy")[name]["spec"]
+    assert policy["podSelector"] == WORKERS[name]["spec"]["selector"]
     assert policy["policyTypes"] == ["Egress"]
     assert [one["port"] for rule in policy["egress"] for one in rule["ports"]] == [443, 8081]
 
