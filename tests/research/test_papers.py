@@ -15,7 +15,7 @@ from glasstream.research.papers.registry import EXPERIMENTS, experiment
 pytest.importorskip("sklearn", reason="pip install 'glasstream[gbmap]'")
 
 from glasstream.research.papers import models
-from glasstream.research.papers.ipfi_drift import BLOCK, INTERVAL, STREAMS, Drift, Stream, _events
+from glasstream.research.papers.ipfi_drift import BLOCK, INTERVAL, STREAMS, Drift, Stream, events_of
 from glasstream.research.papers.ipfi_table1 import Table1
 from glasstream.research.papers.models import StreamLearner
 
@@ -59,7 +59,7 @@ def test_a_stream_learner_is_the_river_model(compiled: bool, monkeypatch: pytest
 
     if not compiled:
         monkeypatch.setattr(models, "take", refuse)
-    names, rows, targets = _events(None, STREAMS["agrawal fu. 1"]._replace(events=600, drift=300), 1, shuffle=True)
+    names, rows, targets = events_of(None, STREAMS["agrawal fu. 1"]._replace(events=600, drift=300), 1, shuffle=True)
     river, learner = (forest.ARFClassifier(5, binary_split=True, seed=3) for _ in range(2))
     learned = StreamLearner(learner, names)
     predicted = np.concatenate([learned.learn(rows[k : k + 50], targets[k : k + 50]) for k in range(0, 600, 50)])
@@ -79,11 +79,11 @@ def test_a_stream_learner_is_the_river_model(compiled: bool, monkeypatch: pytest
 
 def test_a_drift_swaps_features_and_functions_and_a_gradual_one_mixes() -> None:
     swapped = Stream("agrawal", 4_000, 2_000, 2, (2, 2), (("age", "salary"),), {})
-    names, rows, _ = _events(None, swapped, 1, shuffle=True)
+    names, rows, _ = events_of(None, swapped, 1, shuffle=True)
     age, salary = names.index("age"), names.index("salary")
     assert rows[:1_990, age].max() <= 80 < 20_000 <= rows[:1_990, salary].min()
     assert rows[2_010:, salary].max() <= 80 < 20_000 <= rows[2_010:, age].min()
-    _, gradual, _ = _events(None, swapped._replace(width=2_000), 1, shuffle=True)
+    _, gradual, _ = events_of(None, swapped._replace(width=2_000), 1, shuffle=True)
     share = (gradual[:, age] > 80).reshape(8, 500).mean(axis=1)
     assert np.all(np.diff(share) > 0) and share[0] < 0.1 < 0.9 < share[-1]
 

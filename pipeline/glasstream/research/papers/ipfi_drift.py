@@ -1,8 +1,8 @@
 """iPFI against interval PFI while a forest learns a stream with a drift (Fumagalli et al. 2023, Tables 2 and 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from glasstream.aggregator.smoothing import Smoothing
 from glasstream.errors import InputError
 from glasstream.estimators.ipfi import IncrementalPFI, normalised
 from glasstream.ingest.admission import Task
-from glasstream.models.contract.predictor import Floats
+from glasstream.models.contract.predictor import Floats, Predictor
 from glasstream.research.batch_pfi import batch_pfi
 from glasstream.research.papers.comparison import Row, standard_error
 from glasstream.research.papers.experiment import Choice, Experiment, Request, Results, values
@@ -149,6 +149,13 @@ STREAMS: Final = {
 QUICK_STREAMS: Final = ("stagger fu. 1",)
 
 
+class Explainer(Protocol):
+    """Explainer of blocks, such as `IncrementalPFI`."""
+
+    def explain_block(self, predictor: Predictor, rows: Floats, targets: Floats) -> Floats:
+        """Return the contributions of the rows that are explained, (n, d)."""
+
+
 class Drift(Experiment):
     """Distance of iPFI from interval PFI on streams with a drift."""
 
@@ -183,50 +190,10 @@ class Drift(Experiment):
 
     def work(self, folder: Path | None, task: Json) -> Json:
         stream, seed = STREAMS[task["data"]], task["seed"]
-        names, rows, targets = _events(folder, stream, seed, shuffle=task["shuffle"] == "yes")
+        names, rows, targets = events_of(folder, stream, seed, shuffle=task["shuffle"] == "yes")
         learner = StreamLearner(forest.ARFClassifier(TREES, binary_split=True, seed=seed), names)
-        alphas = sorted({alpha for _, alpha in stream.paper})
-        explainers = {
-            sampling: IncrementalPFI(
-                loss="zero_one", sampling=sampling, reservoir=RESERVOIR, realisations=REALISATIONS, start=BLOCK,
-                seed=seed,
-            )
-            for sampling in SAMPLINGS
-        }  # fmt: skip
-        smoothings = {(sampling, alpha): Smoothing.empty(alpha) for sampling in SAMPLINGS for alpha in alphas}
-        result: Json = {f"{sampling} {alpha:g}": [] for sampling, alpha in smoothings}
-        result |= {"names": names, "reference": [], "importance": []}
-        learner.learn(rows[:BLOCK], targets[:BLOCK])
-        for explainer in explainers.values():
-            explainer.explain_block(learner.predictor(), rows[:BLOCK], targets[:BLOCK].astype(float))
-        for first in range(BLOCK, len(rows), BLOCK):
-            x, y = rows[first : first + BLOCK], targets[first : first + BLOCK]
-            predictor = learner.predictor()
-            learner.learn(x, y)
-            if task["order"] == "after":
-                predictor = learner.predictor()
-            for sampling, explainer in explainers.items():
-                contributions = explainer.explain_block(predictor, x, y.astype(float))
-                for alpha in alphas:
-                    smoothings[sampling, alpha].update(contributions)
-            done = first + BLOCK
-            if done % INTERVAL == 0:
-                past = slice(done - INTERVAL, done)
-                interval = batch_pfi(
-                    learner.predictor(), "zero_one", rows[past], targets[past].astype(float),
-                    permutations=PERMUTATIONS, seed=seed, first_permutation=done // INTERVAL * PERMUTATIONS,
-                )  # fmt: skip
-                reference = normalised(interval)
-                result["reference"].append(reference.tolist())
-                for (sampling, alpha), smoothing in smoothings.items():
-                    importance = normalised(smoothing.value)
-                    result[f"{sampling} {alpha:g}"].append(float(np.abs(importance - reference).sum()))
-                result["importance"].append(normalised(smoothings["geometric", alphas[0]].value).tolist())
-        for sampling, alpha in smoothings:
-            key = f"{sampling} {alpha:g}"
-            for phase in PHASES:
-                result[f"{key} {phase}"] = float(np.median(result[key][_intervals(stream, phase)]))
-        return result
+        result = followed(stream, rows, targets, learner, explainers_of(seed), seed, order=task["order"])
+        return result | {"names": names}
 
     def rows(self, results: Results) -> Sequence[Row]:
         rows = []
@@ -259,13 +226,89 @@ class Drift(Experiment):
         return figure
 
 
+def explainers_of(seed: int, reservoir: int = RESERVOIR) -> dict[str, Explainer]:
+    """Return iPFI by sampling."""
+    return {
+        sampling: IncrementalPFI(
+            loss="zero_one", sampling=sampling, reservoir=reservoir, realisations=REALISATIONS, start=BLOCK, seed=seed
+        )
+        for sampling in SAMPLINGS
+    }
+
+
+def followed(
+    stream: Stream,
+    rows: Floats,
+    targets: Integers,
+    learner: StreamLearner,
+    explainers: Mapping[str, Explainer],
+    seed: int,
+    *,
+    order: str,
+) -> Json:
+    """Learn and explain a stream, and compare each explainer with interval PFI.
+
+    Parameters
+    ----------
+    stream, rows, targets
+        Description, rows and classes of the stream.
+    learner, explainers
+        Model, and explainers by name. They do not explain the first `BLOCK` events.
+    seed
+        Random seed of interval PFI.
+    order
+        Whether to explain each event ``"after"`` or ``"before"`` the model learns it.
+
+    Returns
+    -------
+    For each explainer and alpha of the paper the distance at the end of each interval (``NAME ALPHA``) and its median
+    in each phase (``NAME ALPHA PHASE``); interval PFI (``reference``); and the values of the last explainer with the
+    smallest alpha (``importance``), both as shares.
+    """
+    alphas = sorted({alpha for _, alpha in stream.paper})
+    smoothings = {(name, alpha): Smoothing.empty(alpha) for name in explainers for alpha in alphas}
+    result: Json = {f"{name} {alpha:g}": [] for name, alpha in smoothings}
+    result |= {"reference": [], "importance": []}
+    learner.learn(rows[:BLOCK], targets[:BLOCK])
+    for explainer in explainers.values():
+        explainer.explain_block(learner.predictor(), rows[:BLOCK], targets[:BLOCK].astype(float))
+    for first in range(BLOCK, len(rows), BLOCK):
+        x, y = rows[first : first + BLOCK], targets[first : first + BLOCK]
+        predictor = learner.predictor()
+        learner.learn(x, y)
+        if order == "after":
+            predictor = learner.predictor()
+        for name, explainer in explainers.items():
+            contributions = explainer.explain_block(predictor, x, y.astype(float))
+            for alpha in alphas:
+                smoothings[name, alpha].update(contributions)
+        done = first + BLOCK
+        if done % INTERVAL == 0:
+            past = slice(done - INTERVAL, done)
+            interval = batch_pfi(
+                learner.predictor(), "zero_one", rows[past], targets[past].astype(float),
+                permutations=PERMUTATIONS, seed=seed, first_permutation=done // INTERVAL * PERMUTATIONS,
+            )  # fmt: skip
+            reference = normalised(interval)
+            result["reference"].append(reference.tolist())
+            for (name, alpha), smoothing in smoothings.items():
+                importance = normalised(smoothing.value)
+                result[f"{name} {alpha:g}"].append(float(np.abs(importance - reference).sum()))
+            result["importance"].append(normalised(smoothings[name, alphas[0]].value).tolist())
+    for name, alpha in smoothings:
+        key = f"{name} {alpha:g}"
+        for phase in PHASES:
+            result[f"{key} {phase}"] = float(np.median(result[key][_intervals(stream, phase)]))
+    return result
+
+
 def _intervals(stream: Stream, phase: str) -> slice:
     """Return the intervals of a phase. An interval that ends at the drift is one before it."""
     before = stream.drift // INTERVAL
     return {"whole": slice(None), "before": slice(before), "after": slice(before, None)}[phase]
 
 
-def _events(
+def events_of(
     folder: Path | None, stream: Stream, seed: int, *, shuffle: bool
 ) -> tuple[tuple[str, ...], Floats, Integers]:
     """Return names, rows and classes. New events replace old ones with a probability that rises as a sigmoid."""
