@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from glasstream.brokers.local import Kafka
@@ -22,7 +22,8 @@ from glasstream.operate.topics import apply_acls
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import events
 from glasstream_topics.access import ROLES
-from tests.deployment import HMAC_KEY, SETTINGS, Deployment
+from tests.deployment import HMAC_KEY, SETTINGS, Deployment, wait_for
+from tests.intake.registry import registry
 from tests.logs import messages
 
 PASSWORDS = {role: secrets.token_hex(16) for role in (*ROLES, "nobody")}
@@ -89,11 +90,12 @@ def secured(local_broker: Callable[..., Kafka], tmp_path: Path) -> Secured:
 
 @pytest.fixture
 def deployment(secured: Secured, prefix: str, tmp_path: Path) -> Iterator[Deployment]:
-    given = [f"broker={secured.open_address}", f"prefix={prefix}", "worker.session_seconds=6", *SETTINGS]
-    made = Deployment(load(assignments=given), tmp_path)
-    list(apply_acls(made.settings, {}))
-    yield made
-    made.close()
+    with registry() as schemas:
+        given = [f"broker={secured.open_address}", f"prefix={prefix}", "worker.session_seconds=6", *SETTINGS]
+        made = Deployment(load(assignments=[*given, f"avro.registry={schemas.address}"]), tmp_path)
+        list(apply_acls(made.settings, {}))
+        yield made
+        made.close()
 
 
 def refusal(client: dict[str, str], topic: str) -> str:
@@ -120,7 +122,7 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
     """Only a broker asks who one is and what one may do."""
     prefix = deployment.settings.prefix
     topic = f"{prefix}events"
-    for stage in ("aggregator", "learner", "explainer", "novelty"):
+    for stage in ("aggregator", "learner", "explainer", "novelty", "avro"):
         deployment.start(stage, **secured.variables(stage))
     events_of = Producer(secured.client("producer"))
     for value in (*messages(0, 400), events.FLUSH):
@@ -130,6 +132,10 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
 
     with importance(secured.address, prefix=prefix, kafka=secured.credentials("consumer"), timeout=60.0) as records:
         assert next(iter(records)).coverage == 1.0
+    copies = Consumer({**secured.client("consumer"), "group.id": f"{prefix}copies", "auto.offset.reset": "earliest"})
+    copies.subscribe([f"{prefix}importance.avro"])
+    wait_for("a copy", lambda: (one := copies.poll(0.5)) is not None and one.error() is None and one.value()[0] == 0)
+    copies.close()
 
     # Nobody does another one's work.
     for stage, role in (
@@ -137,6 +143,7 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
         ("explainer", "aggregator"),
         ("aggregator", "nobody"),
         ("novelty", "consumer"),
+        ("avro", "learner"),
     ):
         name = f"{stage}-with-the-rights-of-{role}"
         deployment.start(stage, name, **secured.variables(role))

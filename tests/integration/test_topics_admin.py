@@ -15,11 +15,14 @@ from confluent_kafka.admin import (
 )
 
 import glasstream_topics
+from glasstream.configuration import load
+from glasstream.operate.topics import create, verify
 from glasstream.transport.connection import Connection
 from glasstream.transport.decompression import LIMIT
 from glasstream.transport.input_topic import SizeCheck
 from glasstream_topics import admin
 from glasstream_topics.admin import Deviation
+from glasstream_topics.contract import MIB
 from glasstream_topics.errors import TopicError
 
 COUNTS = {"events": 2, "requests": 3}
@@ -97,8 +100,27 @@ def test_topics_are_created_left_as_they_are_compared_and_deleted(
     assert admin.verify(client, COUNTS, other, overrides) == [], "topics of another prefix stay"
     admin.delete(client, other)
 
+    topics_in_avro_are_there_only_where_they_are_wanted(client, kafka, f"avro-{prefix}")
     every_deviation_is_reported(client, f"deviating-{prefix}")
     a_worker_starts_on_no_topic_whose_messages_it_cannot_hold(client, Connection(kafka), f"limits-{prefix}", caplog)
+
+
+def topics_in_avro_are_there_only_where_they_are_wanted(client: AdminClient, kafka: str, prefix: str) -> None:
+    given = [f"broker={kafka}", f"prefix={prefix}", "topics.events=2", "topics.requests=3"]
+    settings, wanted = load(assignments=given), load(assignments=[*given, "avro.registry=http://localhost:8081"])
+    plain = [f"{topic.full_name(prefix)}: created" for topic in glasstream_topics.ALL]
+    assert [line for line in create(settings) if not line.startswith("warning")] == plain
+    assert verify(settings) == []
+    names = [topic.full_name(prefix) for topic in glasstream_topics.AVRO]
+    assert verify(wanted) == [f"{name}: expected the topic to exist, found none" for name in names]
+    lines = create(wanted)
+    assert [line.partition(":")[0] for line in lines if line.endswith(": created")] == names
+    assert verify(wanted) == verify(settings) == []
+    for topic in glasstream_topics.AVRO:
+        assert partitions(client)[topic.full_name(prefix)] == 2
+        assert int(config(client, topic.full_name(prefix))["max.message.bytes"].value) >= 3 * MIB
+    admin.delete(client, prefix)
+    assert not {name for name in partitions(client) if name.startswith(prefix)}
 
 
 def every_deviation_is_reported(client: AdminClient, prefix: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from glasstream.configuration import load
-from glasstream.errors import TopicError
+from glasstream.errors import SettingsError, TopicError
 from glasstream.learn import warm_up as learner_kernels
 from glasstream.stages import build
 from glasstream.stages import warm_up as other_kernels
@@ -117,6 +117,15 @@ def test_only_what_the_learner_publishes_again_may_have_holes(monkeypatch: pytes
     assert {name for name, stage in stages.items() if stage.replaceable_input} == {"explainer", "aggregator"}
 
 
+def test_the_avro_publisher_reads_what_is_published_and_needs_a_registry() -> None:
+    with pytest.raises(SettingsError, match=r"avro\.registry is not set"):
+        build._avro(load(), KEY)
+    relay = build._avro(load(assignments=["avro.registry=http://localhost:9", "avro.topics=drift,events.dead"]), KEY)
+    assert relay.inputs == ("glasstream.events.dead", "glasstream.drift")
+    assert relay.topics == {"glasstream.events.dead.avro": None, "glasstream.drift.avro": None}
+    assert relay.options.group == "glasstream.avro"
+
+
 def test_the_address_and_the_keys_of_the_webhook_are_kept_out_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLASSTREAM_REGISTRY_LOGIN", "ann:secret")
     monkeypatch.setenv("GLASSTREAM_NOTIFY_KEY", "a key of sixteen bytes,another of sixteen bytes")
@@ -125,6 +134,7 @@ def test_the_address_and_the_keys_of_the_webhook_are_kept_out_of_the_log(monkeyp
         ("notify", {"/services/secret", "a key of sixteen bytes", "another of sixteen bytes"}),
         ("labels", set()),
         ("intake", {"ann:secret", "secret"}),
+        ("avro", {"ann:secret", "secret"}),
     ):
         told: list[str] = []
         build.run(stage, load())
