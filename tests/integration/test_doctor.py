@@ -11,11 +11,13 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from glasstream.command.exit_codes import DIFFERS
 from glasstream.configuration import load
-from glasstream.operate.doctor import examine, machine
+from glasstream.operate.doctor import examine, machine, schemas
 from glasstream.operate.doctor.finding import DoctorContext, Finding, Level
+from glasstream.stages.registry import LOGIN, subjects
 from glasstream.transport.worker import ExitCode
-from glasstream_topics import admin, events, progress_novelty
+from glasstream_topics import admin, avro, drift, events, novelty, progress_novelty
 from tests.deployment import HMAC_KEY, OFTEN, SETTINGS, Deployment, wait_for
+from tests.intake.registry import registry
 from tests.integration.commands import Commands
 from tests.integration.metrics import address, ask, metrics, total
 from tests.logs import messages
@@ -90,6 +92,26 @@ def test_what_is_wrong_with_this_machine_is_named(tmp_path: Path, monkeypatch: p
     assert not causes(machine.packages(DoctorContext(load(), {}, time.time)))
     wrong = load(assignments=["model.name=no.such.module:factory"])
     assert_cause(machine.usable(DoctorContext(wrong, {}, time.time)), "settings", "cannot import 'no.such.module'")
+
+
+def test_what_is_wrong_with_the_schema_registry_is_named() -> None:
+    def looked(*assignments: str) -> list[Finding]:
+        return schemas.registered(DoctorContext(load(assignments=assignments), {LOGIN: "ann:secret"}, time.time))
+
+    assert not looked(), "nobody asked for Avro"
+    with registry() as there:
+        given = (f"avro.registry={there.address}", "avro.topics=drift,novelty")
+        there.login = "ann:secret"
+        (well,) = looked(*given)
+        assert well.level is Level.OK and "has 0 of 2 schemas" in well.what
+        assert_cause(looked(*given, "avro.register=false"), "schema registry", "glasstream.drift.avro-value")
+        found = subjects(load(assignments=given), {LOGIN: "ann:secret"})
+        for topic in (drift.TOPIC, novelty.TOPIC):
+            found.id_of(f"glasstream.{topic.name}.avro-value", avro.schema(topic), "")
+        assert not causes(looked(*given, "avro.register=false"))
+        there.login = "ann:other"
+        assert_cause(looked(*given), "schema registry", "401")
+    assert_cause(looked("avro.registry=http://localhost:9"), "schema registry", "gives no schema")
 
 
 def test_a_broker_that_does_not_answer_is_told_from_settings_that_no_client_takes() -> None:

@@ -529,7 +529,7 @@ _DAMAGED: Final = (
         (5, 5.25),
         [6, 28],
         [4, 36, 45],
-        ({"stage": "aggregator"}, "aggregator skipped 2 damaged internal messages"),
+        ({"stage": "aggregator"}, "aggregator skipped 2 damaged messages"),
         played=True,
     )
     .never("nothing happens", {_DAMAGE: hold(0, 60)})

@@ -153,6 +153,28 @@ def test_a_changed_description_is_no_changed_record(copy: Path, monkeypatch: pyt
     assert schema.findings(copy) == []
 
 
+def test_an_avro_schema_that_registries_would_refuse_is_found(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new version, and an old one in which a field is missing, nested records included."""
+    schemas, name = schema.generate(), "predictions.v2.avsc"
+    later = schemas[name] = schemas.pop("predictions.v1.avsc")
+    monkeypatch.setattr(schema, "generate", lambda: schemas)
+    fields = {field["name"]: field for field in later["fields"]}
+    fields["metric"]["type"]["fields"].append({"name": "unit", "type": ["null", "string"], "default": None})
+    later["fields"] = [field for field in later["fields"] if field["name"] != "ts"]
+    schema.write(copy)
+    assert schema.findings(copy) == []
+    fields["metric"]["type"]["fields"][-1].pop("default")
+    later["fields"] = [field for field in later["fields"] if field["name"] != "loss_name"]
+    (copy / name).unlink()
+    digests = orjson.loads((copy / schema.DIGESTS).read_bytes())
+    (copy / schema.DIGESTS).write_bytes(orjson.dumps({key: one for key, one in digests.items() if key != name}))
+    schema.write(copy)
+    assert [line.partition(", which")[0] for line in schema.findings(copy)] == [
+        f"{name}: expected a default of Metric.unit",
+        f"{name}: expected a default of Prediction.loss_name",
+    ]
+
+
 def test_a_schema_changed_together_with_its_file_is_found(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed_type(monkeypatch, lambda record: record["required"].remove("loss"))
     path = copy / "predictions.v1.json"

@@ -5,6 +5,7 @@ changes; `digests.json` holds its digest from the first day. To change a record,
 adds a file beside the old one. Only descriptions may change within a version.
 """
 
+import re
 import sys
 from collections.abc import Mapping
 from hashlib import sha256
@@ -64,6 +65,15 @@ def findings(directory: Path = DIRECTORY) -> list[str]:
             result.append(f"{name}: expected the schema of every version on the list, got none for this one")
         elif digest(orjson.loads(path.read_bytes())) != expected:
             result.append(f"{name}: the checked-in schema is not the one that was published under this version")
+        before = _before(name)
+        if before in listed and path.exists() and path_of(before, directory).exists():
+            result += [
+                f"{name}: expected a default of {field}, which only one of {name} and {before} has; without it, "
+                "a schema registry refuses the new schema"
+                for field in _without_default(
+                    *(orjson.loads(path_of(one, directory).read_bytes()) for one in (before, name))
+                )
+            ]
     return result
 
 
@@ -104,6 +114,35 @@ def _schema(topic: Topic) -> dict[str, Any]:
         marks = (_mark(name, meaning, named=name in topic.named) for name, meaning in topic.marks.items())
         record = {"anyOf": [*references, {"type": "array", "items": element}, *marks]}
     return {"$schema": _DIALECT, "title": topic.title, **record, "$defs": parts}
+
+
+def _before(name: str) -> str:
+    """Return the name of the Avro schema before this one; empty for the first, and for a JSON Schema."""
+    found = re.fullmatch(r"(.+)[.]v(\d+)[.]avsc", name)
+    return f"{found[1]}.v{int(found[2]) - 1}.avsc" if found else ""
+
+
+def _without_default(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return the fields that only one of two Avro schemas has, in a record that both have, and that have no default."""
+    before, after = _records(old), _records(new)
+    return sorted(
+        f"{record}.{name}"
+        for record in before.keys() & after.keys()
+        for name, field in (before[record] | after[record]).items()
+        if (name in before[record]) != (name in after[record]) and "default" not in field
+    )
+
+
+def _records(schema: Any) -> dict[str, dict[str, Any]]:
+    """Return the fields of each record in an Avro schema, by their names."""
+    if isinstance(schema, list):
+        return dict(pair for one in schema for pair in _records(one).items())
+    if not isinstance(schema, dict):
+        return {}
+    if schema["type"] != "record":
+        return _records(schema.get("items", schema.get("values")))
+    inner = dict(pair for field in schema["fields"] for pair in _records(field["type"]).items())
+    return {schema["name"]: {field["name"]: field for field in schema["fields"]}, **inner}
 
 
 def _mark(name: str, meaning: str, *, named: bool) -> dict[str, Any]:

@@ -53,7 +53,7 @@ READ_AGAIN: Final = _counter(
 STALLED: Final = _gauge("stalled", "1 while a partition makes no progress and `/readyz` says why.", "partition")
 DAMAGED: Final = _counter(
     "damaged_messages",
-    "Damaged internal messages that this worker skipped; explainers set no partition.",
+    "Damaged messages that this worker skipped; explainers set no partition.",
     "partition",
 )
 STEP_SECONDS: Final = _counter("step_seconds", "Seconds spent in each step of the stage.", "step")

@@ -202,17 +202,14 @@ def _intake(settings: Settings, key: Key | None) -> Relay:
 
 def _avro(settings: Settings, key: Key | None) -> Relay:
     from glasstream.stages.avro import AvroPublisher, PartitionCheck
-    from glasstream.stages.registry import INSTALL, Subjects, client
+    from glasstream.stages.registry import INSTALL, subjects
 
-    address, login = settings.avro.registry, registry_login(os.environ)
-    if address is None:
+    if settings.avro.registry is None:
         raise SettingsError(
             ["avro.registry is not set, but the Avro publisher needs the address of a schema registry; set it"]
         )
     try:
-        registry = client("avro", address, settings.avro.registry_ca, login)
-        subjects = Subjects("avro", address, registry, register=settings.avro.register)
-        worker = AvroPublisher(settings, subjects.id_of)
+        worker = AvroPublisher(settings, subjects(settings, os.environ).id_of)
     except ImportError as error:
         raise SettingsError([f"the Avro publisher needs the package {error.name}; {INSTALL}"]) from error
     prefix, link = settings.prefix, connection(settings)

@@ -1,11 +1,13 @@
 """Clients of a schema registry with Confluent's API, and its errors. A registry that fails is waited for."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from glasstream.errors import SettingsError, UnavailableError
+from glasstream.secret import registry_login
+from glasstream.settings import Settings
 
 LOGIN = "GLASSTREAM_REGISTRY_LOGIN"
 INSTALL = "install it with `pip install 'glasstream[registry]'`"
@@ -74,6 +76,21 @@ def unavailable(section: str, address: str | None, cause: str) -> UnavailableErr
     )
 
 
+def subjects(settings: Settings, environment: Mapping[str, str]) -> "Subjects":
+    """Return the subjects of the Avro publisher.
+
+    Raises
+    ------
+    SettingsError
+        The login cannot be read, or the client refuses the settings.
+    ImportError
+        The extra `registry` is not installed.
+    """
+    avro = settings.avro
+    registry = client("avro", avro.registry, avro.registry_ca, registry_login(environment))
+    return Subjects("avro", avro.registry, registry, register=avro.register)
+
+
 class Subjects:
     """Ids of Avro schemas under the subjects of a registry.
 
@@ -112,18 +129,32 @@ class Subjects:
         """
         from confluent_kafka.schema_registry import Schema
 
+        found = self.find(subject, schema)
+        if found is not None:
+            return found
+        if self._register:
+            with self._asked(subject):
+                return int(self._registry.register_schema(subject, Schema(json.dumps(schema), "AVRO")))
+        raise UnavailableError(
+            f"the schema registry at {self._address} has no version of the subject {subject} that writes what {file} "
+            f"does; register this file of glasstream_topics/schemas, or set {self._section}.register = true"
+        )
+
+    def find(self, subject: str, schema: dict[str, Any]) -> int | None:
+        """Return the id of a schema under a subject; None if it is not registered.
+
+        Raises
+        ------
+        UnavailableError
+            The registry does not answer.
+        """
         with self._asked(subject):
             wanted = _canonical(json.dumps(schema))
             for version in reversed(self._versions(subject)):
                 found = self._registry.get_version(subject, version)
                 if found.schema.schema_type == "AVRO" and _canonical(found.schema.schema_str) == wanted:
                     return int(found.schema_id)
-            if self._register:
-                return int(self._registry.register_schema(subject, Schema(json.dumps(schema), "AVRO")))
-        raise UnavailableError(
-            f"the schema registry at {self._address} has no version of the subject {subject} that writes what {file} "
-            f"does; register this file of glasstream_topics/schemas, or set {self._section}.register = true"
-        )
+        return None
 
     def _versions(self, subject: str) -> list[int]:
         from confluent_kafka.schema_registry.error import SchemaRegistryError

@@ -6,11 +6,11 @@ from confluent_kafka import KafkaException
 
 from glasstream.brokers.choose import addresses
 from glasstream.errors import BrokerError, GlasstreamError
-from glasstream.operate.doctor import cluster, layout, machine
+from glasstream.operate.doctor import cluster, layout, machine, schemas
 from glasstream.operate.doctor.finding import Check, DoctorContext, Finding, Level, fail
 from glasstream.operate.doctor.progress import progress
 
-_HERE: tuple[Check, ...] = (machine.packages, machine.usable, machine.secrets)
+_HERE: tuple[Check, ...] = (machine.packages, machine.usable, machine.secrets, schemas.registered)
 _THERE: tuple[Check, ...] = (cluster.kind, cluster.clock, layout.contracts, layout.copies, layout.retention)
 
 
