@@ -196,7 +196,7 @@ def test_nothing_is_lost_while_the_registry_or_a_later_record_makes_the_worker_w
     copy, subject = f"{prefix}novelty.avro", f"{prefix}novelty.avro-value"
     stages, registered = Stages(kafka, prefix), client(schema_registry)
     record = checked_in("novelty.v1.alarm.json")
-    stages.write([(novelty.TOPIC, b"s", record, stages.began + 0), (novelty.TOPIC, b"s", b"{", stages.began + 1)])
+    stages.write([(novelty.TOPIC, b"s", record, stages.began), (novelty.TOPIC, b"s", b"{", stages.began + 1)])
 
     deployment.start("avro", "wrong", **{LOGIN: f"{schema_registry.login}?"})
     wait_for("the login is refused", lambda: says(deployment, "wrong", "401", LOGIN))
@@ -217,10 +217,12 @@ def test_nothing_is_lost_while_the_registry_or_a_later_record_makes_the_worker_w
     assert f"skipping {prefix}novelty" in deployment.log("right")
 
     later = orjson.dumps({**orjson.loads(record), "colour": 1})
-    stages.write([(novelty.TOPIC, b"s", later, stages.began + 2)])
+    stages.write([(novelty.TOPIC, b"s", one, stages.began + 2) for one in (*[record] * 20, later, *[record] * 20)])
     wait_for("the later record is named", lambda: says(deployment, "right", "later release", "colour"))
-    assert deployment.stop("right") == 0
-    assert count() == 1
+    values = [[value for _, value, _ in found] for found in stages.sent.values()]
+    before = [found[: found.index(later)] if later in found else found for found in values]
+    wait_for("what stands before it", lambda: count() == sum(found.count(record) for found in before))
+    assert says(deployment, "right", "later release") and deployment.stop("right") == 0
 
 
 def test_schemas_change_as_the_registry_allows_and_old_and_new_programs_read_all(
@@ -240,7 +242,7 @@ def test_schemas_change_as_the_registry_allows_and_old_and_new_programs_read_all
     )
     registered.set_config(other, ServerConfig(compatibility=ConfigCompatibilityLevel.BACKWARD))
 
-    stages.write([(predictions.TOPIC, b"s", checked_in("predictions.v1.estimates.json"), stages.began + 0)])
+    stages.write([(predictions.TOPIC, b"s", checked_in("predictions.v1.estimates.json"), stages.began)])
     deployment.start("avro", **{LOGIN: schema_registry.login})
     wait_for("the copy", lambda: sum(map(len, messages(kafka, copy).values())) == 1)
     assert len(registered.get_versions(subject)) == 2
@@ -253,8 +255,11 @@ def test_schemas_change_as_the_registry_allows_and_old_and_new_programs_read_all
     before = AvroDeserializer(registered, json.dumps(earlier))(value, context)
     assert isinstance(now, dict) and now["estimates"] and before == {name: now[name] for name in known}
 
-    stages.write([(drift.TOPIC, b"s", checked_in("drift.v1.json"), stages.began + 0)])
+    stages.write([(drift.TOPIC, b"s", checked_in("drift.v1.json"), stages.began)])
     wait_for("the schema is refused", lambda: says(deployment, "avro-1", "refuses the schema", other, "compatib"))
+    stages.write([(predictions.TOPIC, b"s", checked_in("predictions.v1.json"), stages.began + 1)] * 10)
+    wait_for("the other topic goes on", lambda: sum(map(len, messages(kafka, copy).values())) == 11)
+    assert says(deployment, "avro-1", "refuses the schema")
     registered.set_config(other, ServerConfig(compatibility=ConfigCompatibilityLevel.NONE))
     wait_for("the alarm", lambda: sum(map(len, messages(kafka, f"{prefix}drift.avro").values())) == 1)
     assert deployment.stop("avro-1") == 0
@@ -273,7 +278,7 @@ def test_the_largest_records_fit_their_topics(
     assert 0.95 * MIB < len(value) < MIB
     stages = Stages(kafka, prefix)
     letter = bytes(events_dead.MAX_LETTER_BYTES - events_dead.size(b"k", b"", LETTER))
-    stages.write([(effects.TOPIC, b"k", value, stages.began + 0), (events_dead.TOPIC, b"k", letter, stages.began + 0)])
+    stages.write([(effects.TOPIC, b"k", value, stages.began), (events_dead.TOPIC, b"k", letter, stages.began)])
     deployment.start("avro", **{LOGIN: schema_registry.login})
     for topic in (effects.TOPIC, events_dead.TOPIC):
         copy = topic.in_avro().full_name(prefix)

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
@@ -25,7 +26,7 @@ from glasstream.health.catalogue import DAMAGED, RECORDS
 from glasstream.ingest.message import Message
 from glasstream.settings import Settings
 from glasstream.stages.avro import AvroPublisher, Encoder, LaterRecordError, PartitionCheck
-from glasstream.stages.registry import LOGIN, Subjects, client
+from glasstream.stages.registry import LOGIN, SubjectError, Subjects, client
 from glasstream.transport.connection import Connection
 from glasstream.transport.relay import Relay
 from glasstream_topics import ALL, avro, events_dead, incidents, novelty, predictions, schema
@@ -208,10 +209,55 @@ def test_a_null_message_stays_one() -> None:
     assert made.value is None and made.key == b"s"
 
 
-def test_a_record_of_a_later_release_is_waited_for() -> None:
-    later = orjson.dumps({**orjson.loads(checked_in("drift.v1.json")), "colour": 1})
-    with pytest.raises(UnavailableError, match=r"glasstream\.drift\[0\]@7 is .* later release: .*colour; update this"):
-        publisher().handle([message(later, 7, "glasstream.drift")])
+def test_only_the_partition_of_a_record_of_a_later_release_waits() -> None:
+    """From that record on: what stands before it, and in other partitions, is copied."""
+    good = checked_in("drift.v1.json")
+    later = orjson.dumps({**orjson.loads(good), "colour": 1})
+    worker = publisher()
+    log = [
+        message(later if (n, partition) == (7, 1) else good, n, "glasstream.drift", partition=partition)
+        for n in range(10)
+        for partition in (0, 1)
+    ]
+    made = worker.handle(log)
+    worker.committed()
+    assert Counter(one.partition for one in made) == {0: 10, 1: 7}
+    ((place, held),) = worker.held().items()
+    assert (place, held.offset) == (("glasstream.drift", 1), 7)
+    assert "the record @7 is of a later release" in held.reason and "colour; update this worker" in held.reason
+    assert len(worker.handle(log[:2])) == 2 and not worker.held()
+
+
+def test_topics_without_a_schema_wait_and_a_registry_that_is_away_is_asked_once() -> None:
+    asked: list[str] = []
+    answers: dict[str, Exception] = {
+        "glasstream.drift.avro-value": SubjectError("refused"),
+        "glasstream.incidents.avro-value": UnavailableError("away"),
+        "glasstream.novelty.avro-value": UnavailableError("away"),
+    }
+
+    def id_of(subject: str, schema: dict[str, Any], file: str) -> int:
+        asked.append(subject)
+        if subject in answers:
+            raise answers[subject]
+        return 1
+
+    worker = AvroPublisher(configured(), id_of)
+    names = ("novelty", "incidents", "drift", "predictions", "effects")
+    log = [message(checked_in(f"{name}.v1.json"), 3, f"glasstream.{name}", partition=1) for name in names]
+    assert {one.topic for one in worker.handle(log)} == {"glasstream.effects.avro"}
+    held = {
+        place[0].removeprefix("glasstream."): (found.offset, found.reason) for place, found in worker.held().items()
+    }
+    assert held == {
+        "drift": (3, "refused"),
+        "incidents": (3, "away"),
+        "novelty": (3, "away"),
+        "predictions": (3, "away"),
+    }
+    assert len(asked) == 3, "effects and drift, then incidents, which is away, and nobody else"
+    answers.clear()
+    assert len(worker.handle(log)) == 5 and not worker.held()
 
 
 def test_only_chosen_topics_are_copied() -> None:
@@ -338,6 +384,7 @@ def test_every_record_is_copied_once_the_registry_answers(
             schemas.answer = None
             send(range(100, 300))
             await until(lambda: relay.failure is not None or worker.published.total() == 300)
+            assert relay.failure is None
             await until(lambda: relay.unready() is None)
         finally:
             await relay.stop()

@@ -20,8 +20,10 @@ from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.ingest.message import Message
 from glasstream.settings import Settings
+from glasstream.stages.registry import SubjectError
 from glasstream.transport.connection import Connection
 from glasstream.transport.records import ProducerRecord
+from glasstream.transport.relay import Held, Place
 from glasstream.transport.topic_check import partition_count
 from glasstream_topics import avro, events_dead
 from glasstream_topics.contract import Topic
@@ -145,25 +147,30 @@ class AvroPublisher:
         self._prefix = settings.prefix
         self._encoders = {source.full_name(settings.prefix): Encoder(source) for source in settings.in_avro}
         self._headers: dict[str, bytes] = {}
+        self._held: dict[Place, Held] = {}
         self._pending: tuple[Counter[tuple[str, int]], Counter[tuple[str, int]], list[str]] | None = None
 
     def handle(self, messages: Sequence[Message]) -> list[ProducerRecord]:
         """Return the copies of records: see `glasstream.transport.relay.Worker`."""
-        for name in sorted({message.topic for message in messages}):
-            if name not in self._headers:
-                self._headers[name] = self._header(name)
+        self._held = {}
+        lacking = self._lacking(sorted({message.topic for message in messages}))
         records: list[ProducerRecord] = []
         published: Counter[tuple[str, int]] = Counter()
         damaged: Counter[tuple[str, int]] = Counter()
         lines: list[str] = []
         for message in messages:
+            place = message.topic, message.partition
+            if place in self._held:
+                continue
+            if message.topic in lacking:
+                self._held[place] = Held(message.offset, lacking[message.topic])
+                continue
             encoder = self._encoders[message.topic]
             value: bytes | None = None
             if message.value is not None or encoder.source.json is None:
                 try:
                     value = encoder.encode(message, self._headers[message.topic])
                 except RecordError as error:
-                    place = message.topic, message.partition
                     damaged[place] += 1
                     total = damaged[place] + self.damaged[place]
                     if str(total).strip("0") == "1":
@@ -173,22 +180,18 @@ class AvroPublisher:
                         )
                     continue
                 except LaterRecordError as error:
-                    raise UnavailableError(
-                        f"{message.topic}[{message.partition}]@{message.offset} is a record of a later release: "
-                        f"{error}; update this worker"
-                    ) from error
+                    reason = f"the record @{message.offset} is of a later release: {error}; update this worker"
+                    self._held[place] = Held(message.offset, reason)
+                    continue
             published[encoder.copy.name, message.partition] += 1
-            records.append(
-                ProducerRecord(
-                    encoder.copy.full_name(self._prefix),
-                    message.key,
-                    value,
-                    message.partition,
-                    timestamp=message.timestamp,
-                )
-            )
+            copy = encoder.copy.full_name(self._prefix)
+            records.append(ProducerRecord(copy, message.key, value, message.partition, timestamp=message.timestamp))
         self._pending = published, damaged, lines
         return records
+
+    def held(self) -> Mapping[Place, Held]:
+        """Return the partitions that wait: see `glasstream.transport.relay.Worker`."""
+        return self._held
 
     def committed(self) -> None:
         """Count what `handle` returned last, and log some of the damaged messages."""
@@ -200,10 +203,31 @@ class AvroPublisher:
             for line in lines:
                 log.error("%s", line)
 
-    def _header(self, name: str) -> bytes:
-        encoder = self._encoders[name]
-        number = self._id_of(f"{encoder.copy.full_name(self._prefix)}-value", encoder.schema, encoder.copy.schema_file)
-        return b"\0" + number.to_bytes(4, "big")
+    def _lacking(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the topics of which the registry does not give the id of the schema, and why.
+
+        A registry that does not answer for one topic is not asked for the next ones.
+        """
+        lacking: dict[str, str] = {}
+        away: str | None = None
+        for name in names:
+            if name in self._headers:
+                continue
+            if away is None:
+                encoder = self._encoders[name]
+                subject = f"{encoder.copy.full_name(self._prefix)}-value"
+                try:
+                    number = self._id_of(subject, encoder.schema, encoder.copy.schema_file)
+                except SubjectError as error:
+                    lacking[name] = str(error)
+                    continue
+                except UnavailableError as error:
+                    away = str(error)
+                else:
+                    self._headers[name] = b"\0" + number.to_bytes(4, "big")
+                    continue
+            lacking[name] = away
+        return lacking
 
     def samples(self) -> Iterator[Sample]:
         """Yield the metrics of this worker."""

@@ -104,7 +104,8 @@ class RelayHealth(_Health[Relay]):
         relay = self._source
         for (topic, partition), position in list(relay.positions.items()):
             place = (f"{topic}[{partition}]",)
-            stalled = relay.waits is not None or (topic, partition) in relay.stalls
+            waits = relay.waits is not None or (topic, partition) in relay.holds
+            stalled = waits or (topic, partition) in relay.stalls
             yield Sample(catalogue.STALLED, float(stalled), place)
             yield Sample(catalogue.INPUT_OFFSET, position, place)
             end = relay.ends.get((topic, partition))

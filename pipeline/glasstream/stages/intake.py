@@ -31,6 +31,7 @@ from glasstream.transport.connection import Connection
 from glasstream.transport.options import StageOptions
 from glasstream.transport.progress import read_to_end
 from glasstream.transport.records import ProducerRecord
+from glasstream.transport.relay import Held, Place
 from glasstream.transport.transactions import TransactionalProducer
 from glasstream_topics import events, events_dead, progress_intake
 from glasstream_topics.events_dead import Reason
@@ -115,6 +116,10 @@ class Intake:
             self._infer(messages)
             mapped = self._map(messages)
         return self._records(messages, mapped)
+
+    def held(self) -> Mapping[Place, Held]:
+        """Return no partition: see `glasstream.transport.relay.Worker`."""
+        return {}
 
     def committed(self) -> None:
         """Count the records that `handle` returned last, and log some of the rejections among them."""

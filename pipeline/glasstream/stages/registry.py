@@ -23,6 +23,10 @@ _OF_HTTP = ("httpx", "httpx2", "httpcore", "httpcore2", "anyio", "authlib")
 """Packages whose errors mean that the registry did not answer."""
 
 
+class SubjectError(UnavailableError):
+    """The registry answers, but refuses or lacks the schema of one subject."""
+
+
 def client(section: str, address: str | None, ca: str | None, login: str | None) -> Any:
     """Return a client of the registry.
 
@@ -124,8 +128,10 @@ class Subjects:
 
         Raises
         ------
+        SubjectError
+            The registry refuses the schema, or lacks it and it may not be registered.
         UnavailableError
-            The registry does not answer, refuses the schema, or lacks it and it may not be registered.
+            The registry does not answer.
         """
         from confluent_kafka.schema_registry import Schema
 
@@ -135,7 +141,7 @@ class Subjects:
         if self._register:
             with self._asked(subject):
                 return int(self._registry.register_schema(subject, Schema(json.dumps(schema), "AVRO")))
-        raise UnavailableError(
+        raise SubjectError(
             f"the schema registry at {self._address} has no version of the subject {subject} that writes what {file} "
             f"does; register this file of glasstream_topics/schemas, or set {self._section}.register = true"
         )
@@ -177,7 +183,7 @@ class Subjects:
             if cause is None:
                 raise
             if isinstance(error, SchemaRegistryError) and error.http_status_code == _CONFLICT:
-                raise UnavailableError(
+                raise SubjectError(
                     f"the schema registry at {self._address} refuses the schema of this release under the subject "
                     f"{subject}: {cause}; change the subject's compatibility mode, or delete the version that is not "
                     "of Glasstream"

@@ -13,8 +13,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -44,6 +44,8 @@ QUEUE_KBYTES = 32 * 1024
 ANSWER = 5.0
 #: Seconds between two attempts to process messages that cannot be processed yet.
 TRY_AGAIN = 1.0
+#: Seconds between two attempts to process the messages of partitions that wait while others continue.
+HOLD = 2.0
 #: Seconds within which a transaction must succeed, and after which the broker aborts that of a killed worker. Its
 #: successor waits for as long.
 DEADLINE = 15.0
@@ -51,6 +53,13 @@ DEADLINE = 15.0
 STOP_SECONDS = 6.0
 
 Place = tuple[str, int]
+
+
+class Held(NamedTuple):
+    """The first message of a partition that cannot be processed yet, and why."""
+
+    offset: int
+    reason: str
 
 
 class Worker(Protocol):
@@ -63,6 +72,12 @@ class Worker(Protocol):
         ------
         UnavailableError
             They cannot be processed now. The relay reads them again and asks again.
+        """
+
+    def held(self) -> Mapping[Place, Held]:
+        """Return the partitions that `handle` processed only up to some message, while it processed all others.
+
+        The relay commits what was processed, and reads these messages again later.
         """
 
     def committed(self) -> None:
@@ -95,6 +110,8 @@ class Relay:
         Whether the partitions of the current generation have been taken over.
     waits
         Reason why the worker makes no progress, with the remedy; None while it does.
+    holds
+        Reasons why partitions wait while others continue. The worker tries again by itself.
     stalls
         Reasons why partitions cannot be continued.
     positions, ends
@@ -123,6 +140,7 @@ class Relay:
         self.steps = Steps()
         self.settled = False
         self.waits: str | None = None
+        self.holds: dict[Place, str] = {}
         self.stalls: dict[Place, str] = {}
         self.positions: dict[Place, int] = {}
         self.ends: dict[Place, int] = {}
@@ -134,6 +152,8 @@ class Relay:
         self._ids: dict[str, str] = {}
         #: Next offset to read of each owned partition.
         self._next: dict[Place, int] = {}
+        #: When to read each partition that waits; until then, it is not assigned.
+        self._due: dict[Place, float] = {}
         #: Assigned partitions whose positions are still to be read; None if there are none.
         self._fresh: list[Place] | None = None
         self._stopping = threading.Event()
@@ -202,7 +222,9 @@ class Relay:
         if reason is None and not self.settled:
             reason = self.view.unready or "the worker has not taken over its partitions yet"
         reasons = [reason] if reason is not None else []
-        reasons += [f"{topic}[{partition}]: {why}" for (topic, partition), why in list(self.stalls.items())]
+        reasons += [
+            f"{topic}[{partition}]: {why}" for (topic, partition), why in [*self.holds.items(), *self.stalls.items()]
+        ]
         return "; ".join(reasons) or None
 
     async def _beat(self) -> None:
@@ -247,6 +269,9 @@ class Relay:
                     messages = self._read(consumer)
                 if messages:
                     producer = self._process(consumer, producer, messages)
+                if self._due and min(self._due.values()) <= time.monotonic():
+                    self._due.clear()
+                    self._again(consumer)
                 self._note_ends(consumer)
         except KafkaException as error:
             raise BrokerError(f"cannot read {', '.join(self.inputs)}: {error.args[0].str()}") from error
@@ -273,7 +298,9 @@ class Relay:
         self._next.clear()
         self._fresh = None
         self.settled = False
+        self.holds = {}
         self.stalls = {}
+        self._due.clear()
         consumer.unassign()
 
     def _settle(self, consumer: Consumer) -> None:
@@ -293,9 +320,9 @@ class Relay:
             self._patience.wait(str(error), 0.2)
         else:
             self._patience.done()
-            consumer.assign([TopicPartition(*place, offset) for place, offset in begin.items()])
+            self._next = {place: offset for place, offset in begin.items() if place not in self._due}
+            consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
             self._fresh = None
-            self._next = dict(begin)
             self.positions = dict(begin)
             self.settled = True
 
@@ -404,11 +431,15 @@ class Relay:
         if self.waits is not None:
             log.info("the messages can be processed again")
             self.waits = None
-        used = {(message.topic, message.partition) for message in messages}
-        offsets = [TopicPartition(*place, self._next[place], self._ids[place[0]]) for place in sorted(used)]
+        held = self.worker.held()
+        read = {(message.topic, message.partition) for message in messages}
+        following = {place: held[place].offset if place in held else self._next[place] for place in sorted(read)}
+        used = {place: offset for place, offset in following.items() if offset > self.positions[place]}
+        offsets = [TopicPartition(*place, offset, self._ids[place[0]]) for place, offset in used.items()]
         try:
             with self.steps.time("commit"):
-                producer.commit(records, Consumed(offsets, consumer.consumer_group_metadata()))
+                if offsets:
+                    producer.commit(records, Consumed(offsets, consumer.consumer_group_metadata()))
         except LostMembershipError as error:
             log.warning("%s; reading again from the committed offsets", error)
             self._again(consumer)
@@ -419,13 +450,27 @@ class Relay:
             self._again(consumer)
             return self._open()
         self.worker.committed()
-        self.positions.update({place: self._next[place] for place in used})
+        self.positions.update(used)
+        self._hold(consumer, held, read)
         return producer
+
+    def _hold(self, consumer: Consumer, held: Mapping[Place, Held], read: Set[Place]) -> None:
+        """Continue without the partitions that wait, and log which begin to wait, and which no longer do."""
+        for place in [place for place in self.holds if place in read and place not in held]:
+            del self.holds[place]
+            log.info("%s[%d] continues", *place)
+        for place, (_, reason) in held.items():
+            if reason not in self.holds.values():
+                log.warning("%s[%d]: %s; trying again until it succeeds", *place, reason)
+            self.holds[place] = reason
+            self._due[place] = time.monotonic() + HOLD
+        if held:
+            self._again(consumer)
 
     def _again(self, consumer: Consumer) -> None:
         """Read again from the committed offsets."""
         if self._fresh is None:
-            self._fresh = [*self._next, *self.stalls]
+            self._fresh = [*{**self._next, **self.stalls, **self.holds}]
         self._next.clear()
         self.settled = False
         consumer.assign([])
