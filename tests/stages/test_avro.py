@@ -246,14 +246,9 @@ def test_topics_without_a_schema_wait_and_a_registry_that_is_away_is_asked_once(
     names = ("novelty", "incidents", "drift", "predictions", "effects")
     log = [message(checked_in(f"{name}.v1.json"), 3, f"glasstream.{name}", partition=1) for name in names]
     assert {one.topic for one in worker.handle(log)} == {"glasstream.effects.avro"}
-    held = {
-        place[0].removeprefix("glasstream."): (found.offset, found.reason) for place, found in worker.held().items()
-    }
-    assert held == {
-        "drift": (3, "refused"),
-        "incidents": (3, "away"),
-        "novelty": (3, "away"),
-        "predictions": (3, "away"),
+    assert worker.held() == {
+        ("glasstream.drift", 1): (3, "refused"),
+        **{(f"glasstream.{name}", 1): (3, "away") for name in ("incidents", "novelty", "predictions")},
     }
     assert len(asked) == 3, "effects and drift, then incidents, which is away, and nobody else"
     answers.clear()

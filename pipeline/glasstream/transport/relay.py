@@ -2,7 +2,8 @@
 
 Unlike the other stages, it reads several topics, with any number of partitions, and has no state of its own: the
 offsets of its group are committed with the results (KIP-98, KIP-447). After every doubt, whether a rebalance, a failed
-transaction or a message that cannot be processed yet, it reads again from the committed offsets.
+transaction or a message that cannot be processed yet, it reads again from the committed offsets. A partition whose
+messages cannot be processed yet may wait while the others continue.
 
 The metadata of each committed offset is the id of its topic, so that a topic that was deleted and created again is
 noticed.
