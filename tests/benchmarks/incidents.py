@@ -1,7 +1,7 @@
 """How many incidents are false, and are the verdicts right?
 
     python tests/benchmarks/incidents.py stationary [--rows 20000] [--repetitions 2] [--models tree,forest] [--data ...]
-    python tests/benchmarks/incidents.py correlated|ordered|changes [the same options]
+    python tests/benchmarks/incidents.py correlated|ordered|changes|bundled [the same options]
 
 Every data set is shuffled, again and again (seeded), so that nothing changes. The plain loop learns it and explains it
 with iPFI. With `--results FILE`, outcomes are kept in a file, and those that are in it already are not computed again.
@@ -22,9 +22,13 @@ the confusion matrix: a line for each change, with the median delay of the first
 and contributions of another model in place of the stream's own from row `AT` on: of a linear model, and of the same
 model where a feature and its copy have changed roles.
 
-For the same streams, the lines "alarms" compare two detectors on all series: the bets, and ADWIN with its δ divided by
-the number of series and of its tests, so that both bound the false alarms of a stream by the budget. They have the
-median delay of the first alarm after the change, the streams without one, and the alarms in 100,000 rows before it.
+`bundled` has the bundled stream instead, with a seed for each repetition: its concept moves half-way. The last lines
+have the verdicts on the first incident, the first and last onset, and the number of streams with a second incident.
+
+For the streams of `changes`, the lines "alarms" compare two detectors on all series: the bets, and ADWIN with its δ
+divided by the number of series and of its tests, so that both bound the false alarms of a stream by the budget. They
+have the median delay of the first alarm after the change, the streams without one, and the alarms in 100,000 rows
+before it.
 
 The settings of the detectors were chosen with the data sets `CHOSEN_ON`; by default, others are reported.
 """
@@ -54,6 +58,7 @@ from glasstream.draws import stream_key
 from glasstream.incidents.series import Series
 from glasstream.incidents.watch import IncidentWatch, Rows
 from glasstream.runner.reference import Reference
+from glasstream.sources.bundled import BUNDLED_ROWS, BundledStream
 from glasstream_topics import events
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.incidents import Incident
@@ -286,6 +291,9 @@ def changed(kind: str, case: Case) -> list[Row]:
 
 
 def rows_of(kind: str, name: str, model: str, seed: int) -> Rows:
+    if kind == "bundled":
+        stream = [(dict(event["x"]), str(event["y"])) for event in BundledStream(seed).events()]
+        return Recorder(name, model, seed).rows(stream)
     case = Case.of(name, seed)
     if kind == "model":
         return spliced(*(Recorder(name, one, seed).rows(case.rows) for one in (model, "linear")))
@@ -330,6 +338,8 @@ class Outcome(NamedTuple):
     within: bool | None
     alarms: dict[str, tuple[int, int | None]] | None = None
     """By detector: the number of alarms before the change, and the delay of the first one after it."""
+    later: int = 0
+    """Number of further incidents."""
 
 
 def alarms(rows: Rows, name: str, seed: int, budget: float) -> dict[str, tuple[int, int | None]]:
@@ -344,12 +354,14 @@ def alarms(rows: Rows, name: str, seed: int, budget: float) -> dict[str, tuple[i
 def alarms_of_bets(rows: Rows, name: str, seed: int, budget: float) -> list[int]:
     """Return the places at which bets exceed their limit. They begin anew after each."""
     series, key, found, done = Series(budget), stream_key(seed, name), list[int](), 0
-    series.widen(len(rows.names))
+    series.widen(rows.kinds)
     values, levels = np.column_stack([rows.target, rows.inputs]), np.column_stack([rows.loss, rows.importance])
     events = np.zeros((len(values), 2), np.int64)
     while done < len(values):
         stop = min(len(values), done + series.until_due)
-        done, over = series.feed(0, done, values[:stop], levels[:stop], events, key, (), learn=True)
+        part = slice(done, stop)
+        fed, over = series.feed(done, values[part], levels[part], events[part], key, (), learn=True)
+        done += fed
         if over is not None:
             found.append(done - 1)
             series.forget_bets()
@@ -376,7 +388,7 @@ def alarms_of_adwin(rows: Rows, budget: float) -> list[int]:
 
 def outcome(task: tuple[str, str, str, int, int, float]) -> Outcome:
     kind, name, model, seed, count, budget = task
-    if kind not in TRUTH:
+    if kind not in TRUTH and kind != "bundled":
         draws, stream = np.random.Generator(np.random.PCG64(seed)), read(name)
         if kind == "ordered":
             stream = stationary_half(stream)[:count]
@@ -389,24 +401,24 @@ def outcome(task: tuple[str, str, str, int, int, float]) -> Outcome:
         rows = Recorder(name, model, seed).rows(stream)
         found = {one.incident: one.verdict for one in watched(rows, name, seed, budget) if one.status == "open"}
         return Outcome(kind, name, model, seed, len(rows.loss), list(found.values()), "", None, None, None)
-    rows = rows_of(kind, name, model, seed)
-    raised = alarms(rows, name, seed, budget)
+    rows, at = rows_of(kind, name, model, seed), BUNDLED_ROWS // 2 if kind == "bundled" else AT
+    raised = alarms(rows, name, seed, budget) if kind in TRUTH else None
     incidents = defaultdict[int, list[Incident]](list)
     for one in watched(rows, name, seed, budget):
         incidents[one.incident].append(one)
-    early = [records[0].verdict for records in incidents.values() if records[0].row < AT]
-    late = next((records for records in incidents.values() if records[0].row >= AT), None)
-    if late is None:
-        return Outcome(kind, name, model, seed, AT, early, "missed", None, None, None, raised)
-    first, last = late[0], [one for one in late if one.status == "open"][-1]
-    within = first.onset.earliest <= AT <= first.onset.latest
-    onset = first.onset.row - AT
-    return Outcome(kind, name, model, seed, AT, early, last.verdict, first.row - AT, onset, within, raised)
+    early = [records[0].verdict for records in incidents.values() if records[0].row < at]
+    late = [records for records in incidents.values() if records[0].row >= at]
+    if not late:
+        return Outcome(kind, name, model, seed, at, early, "missed", None, None, None, raised)
+    first, last = late[0][0], [one for one in late[0] if one.status == "open"][-1]
+    within = first.onset.earliest <= at <= first.onset.latest
+    delay, onset = first.row - at, first.onset.row - at
+    return Outcome(kind, name, model, seed, at, early, last.verdict, delay, onset, within, raised, len(late) - 1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("stationary", "correlated", "ordered", "changes"))
+    parser.add_argument("what", choices=("stationary", "correlated", "ordered", "changes", "bundled"))
     parser.add_argument("--data", default=",".join(REPORTED))
     parser.add_argument("--models", default="tree,forest")
     parser.add_argument("--repetitions", type=int, default=2)
@@ -422,7 +434,7 @@ def main() -> None:
         (kind, name, model, seed, given.rows, given.budget)
         for seed in range(given.repetitions)
         for kind in kinds.get(given.what, [given.what])
-        for name in given.data.split(",")
+        for name in (["agrawal"] if given.what == "bundled" else given.data.split(","))
         for model in given.models.split(",")
         if (kind, name, model, seed) not in done
     ]
@@ -434,9 +446,13 @@ def main() -> None:
             if given.results is not None:
                 with given.results.open("a") as file:
                     file.write(f"{line}\n")
-    lines = (
-        [*confusion(outcomes), *compared(outcomes)] if given.what == "changes" else budget_kept(outcomes, given.budget)
-    )
+    match given.what:
+        case "changes":
+            lines = [*confusion(outcomes), *compared(outcomes)]
+        case "bundled":
+            lines = [first_incidents(outcomes, model) for model in given.models.split(",")]
+        case _:
+            lines = [*budget_kept(outcomes, given.budget)]
     for summary in lines:
         print(json.dumps(summary), flush=True)
 
@@ -468,6 +484,19 @@ def budget_kept(outcomes: list[Outcome], budget: float) -> Iterator[dict[str, An
             "95 % of these": [round(bound * per, 3) for bound in poisson(len(others))],
             "verdicts": dict(Counter(verdicts)),
         }
+
+
+def first_incidents(outcomes: list[Outcome], model: str) -> dict[str, Any]:
+    chosen = [one for one in outcomes if one.model == model]
+    onsets = [one.onset for one in chosen if one.onset is not None]
+    return {
+        "model": model,
+        "streams": len(chosen),
+        "before the change": sum(len(one.early) for one in chosen),
+        "verdicts": dict(Counter(one.verdict for one in chosen)),
+        "onset": [min(onsets), max(onsets)] if onsets else None,
+        "with a second incident": sum(one.later > 0 for one in chosen),
+    }
 
 
 def compared(outcomes: list[Outcome]) -> Iterator[dict[str, Any]]:

@@ -21,6 +21,8 @@ from tests.incidents.streams import (
     reasoning_moved,
     scaled,
     swapped,
+    twins,
+    twins_swapped,
 )
 
 SEEDS = range(4)
@@ -40,7 +42,7 @@ def whole(stream: Stream) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("change", [swapped, concept_moved, data_and_loss_moved, reasoning_moved])
+@pytest.mark.parametrize("change", [swapped, concept_moved, data_and_loss_moved, reasoning_moved, twins_swapped])
 def test_blocks_and_restarts_change_no_byte(change: Change, seed: int) -> None:
     stream, draws = changed(change, seed), np.random.default_rng(seed)
     watch, found = IncidentWatch("s", 0, 7, 0.5), list[Incident]()
@@ -56,7 +58,9 @@ def test_blocks_and_restarts_change_no_byte(change: Change, seed: int) -> None:
     assert encoded(found) == whole(stream) != []
 
 
-@pytest.mark.parametrize(("change", "seed"), [(concept_moved, 3), (data_and_loss_moved, 8), (reasoning_moved, 10)])
+@pytest.mark.parametrize(
+    ("change", "seed"), [(concept_moved, 3), (data_and_loss_moved, 8), (reasoning_moved, 10), (twins_swapped, 1)]
+)
 def test_rows_one_at_a_time_change_no_byte(change: Change, seed: int) -> None:
     """After each row a block may have become longer, which must not make of its old wealth an alarm."""
     stream, watch = changed(change, seed), IncidentWatch("s", 0, 7, 0.5)
@@ -68,9 +72,10 @@ def test_rows_one_at_a_time_change_no_byte(change: Change, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_features_that_come_later_change_nothing_for_the_others(seed: int) -> None:
+@pytest.mark.parametrize("change", [nothing, twins])
+def test_features_that_come_later_change_nothing_for_the_others(change: Change, seed: int) -> None:
     """A new feature has no rows to be compared with, so it raises no alarm."""
-    stream = changed(nothing, seed)
+    stream = changed(change, seed)
     watch, found = IncidentWatch("s", 0, 7, 0.5), list[Incident]()
     for part in cut(np.random.default_rng(seed), ROWS):
         rows = stream.rows(part.start, part.stop)
@@ -95,21 +100,40 @@ def test_a_stream_without_importance_is_watched() -> None:
     assert next(IncidentWatch("s", 0, 7, 0.5).update(rows)).verdict == "feature_broken"
 
 
+@pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("features", [1, 16, 100, 500])
-def test_the_state_is_bounded(features: int) -> None:
-    """While an incident is open: about 2.1 KB a feature, and the rows by which it is judged."""
+def test_the_state_is_bounded(features: int, alike: bool) -> None:
+    """While an incident is open: about 2.1 KB a feature and 1.6 KB a pair, and the rows by which it is judged."""
     draws = np.random.default_rng(1)
     watch = IncidentWatch("s", 0, 7, 0.5)
     most = 0
     for first in range(0, 6_000, 300):
         inputs = draws.normal(size=(300, features)) + 5.0 * (first >= 1_500)
+        if alike:
+            inputs = inputs[:, :1] + 0.01 * inputs
         rows = Rows(
             first, np.arange(first, first + 300), [], [f"f{j}" for j in range(features)], [0] * features, inputs,
             draws.random(300), [], draws.random(300), "squared", inputs,
         )  # fmt: skip
         list(watch.update(rows))
         most = max(most, sum(array.nbytes for array in watch.state()[1].values()))
-    assert most <= 2_200 * (features + 1) + 8 * max(20_000, 150 * (features + 1)) + 8 * max(10_000, 60 * (features + 1))
+    pairs = features // 2 if alike else 0
+    assert len(watch.series.pairs) == pairs
+    kept = 8 * max(20_000, 150 * (features + 1)) + 8 * max(10_000, 60 * (features + 1))
+    assert most <= 2_200 * (features + 1) + 1_700 * pairs + kept
+
+
+@pytest.mark.parametrize(("row", "end"), [(3_499, ROWS), (3_500, 3_500), (3_749, 3_500), (4_499, 4_250)])
+def test_importance_before_a_row_is_that_of_a_stream_that_ends_there(row: int, end: int) -> None:
+    """It is known at every 250th of the newest 1,000 rows. The loss is that of now."""
+    stream = changed(nothing, 1)
+    whole, begun = IncidentWatch("s", 0, 7, 0.5), IncidentWatch("s", 0, 7, 0.5)
+    list(whole.update(stream.rows(first_row=0)))
+    list(begun.update(stream.rows(0, end, first_row=0)))
+    (mean, variance), now = whole.series.levels_before(row), whole.series.arrays
+    assert np.array_equal(mean[1:], begun.series.arrays["robust"][1:])
+    assert np.array_equal(variance[1:], begun.series.arrays["variance"][1:])
+    assert (mean[0], variance[0]) == (now["robust"][0], now["variance"][0])
 
 
 def test_a_damaged_state_is_refused() -> None:

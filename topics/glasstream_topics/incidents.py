@@ -64,9 +64,10 @@ class Affected(msgspec.Struct, frozen=True, omit_defaults=True):
     fault
         `missing` (more values are missing), `constant` (one value only), `scaled` (all values are multiplied by
         `factor`), `swapped` (the values are those of the feature `other`), `shifted` (other values, for no reason that
-        is known), `alive` (it was constant or missing before), or null if the values did not change.
+        is known), `apart` (its values no longer go with those of `other`, which were almost the same), `alive` (it was
+        constant or missing before), or null if the values did not change.
     other
-        the feature that it changed places with.
+        the feature that it changed places with, or no longer goes with.
     factor
         what the values are multiplied by.
     """
@@ -77,24 +78,27 @@ class Affected(msgspec.Struct, frozen=True, omit_defaults=True):
     factor: float | None = None
 
 
-class Evidence(msgspec.Struct, frozen=True):
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """One watched series that changed.
 
     Attributes
     ----------
     side
-        `input`, `label`, `loss` or `reasoning`; later releases may add sides.
+        `input`, `pair` (the difference of two features that are almost the same), `label`, `loss` or `reasoning`; later
+        releases may add sides.
     feature
-        the feature of an input, or of an importance; null for label and loss.
+        the feature of an input, or of an importance; the first one of a pair; null for label and loss.
     row
         first row of the change in this series.
     strength
         logarithm to base 10 of the evidence against "nothing has changed"; 0 where somebody replaced the model.
     before
-        the series before the change: median of a number; share of the former most frequent category or class; mean
-        loss or importance.
+        the series before the change: median of a number or difference; share of the former most frequent category or
+        class; mean loss or importance.
     after
         the same of the series after the change.
+    other
+        the second feature of a pair.
     """
 
     side: str
@@ -103,6 +107,7 @@ class Evidence(msgspec.Struct, frozen=True):
     strength: float
     before: float | None
     after: float | None
+    other: str | None = None
 
 
 class Alternative(msgspec.Struct, frozen=True):

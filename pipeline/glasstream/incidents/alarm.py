@@ -78,11 +78,12 @@ class Alarm:
     def levels(self, series: Series) -> list[Level]:
         """Return loss and importance before and after the alarm, without the weight of outliers."""
         after, squares, _ = self.sums / self.summed
-        spread = np.sqrt(np.maximum(series.arrays["variance"], squares - after**2))
+        before, variance = series.levels_before(self.onset.row)
+        spread = np.sqrt(np.maximum(variance, squares - after**2))
         blocks = series.arrays["level_block"]
         return [
             Level(float(then), float(spread[place]), float(after[place]), self.summed / float(blocks[place]))
-            for place, then in enumerate(series.arrays["robust"])
+            for place, then in enumerate(before)
         ]
 
     @property

@@ -218,7 +218,7 @@ def label_limits(edges, used):  # type: ignore[no-untyped-def]
 
 @bare_kernel
 def feed(  # type: ignore[no-untyped-def]
-    first_row, begin, values, levels, learn, key, limits, level_limits,
+    first_row, values, levels, learn, key, limits, level_limits,
     edges, used, counts, risk, answer, seen, open_sums, squares, block, gathered, product, wealth, best, start,
     mean, robust, variance, number, level_open_sums, level_squares, level_block, level_gathered, level_product,
     level_wealth, level_best, level_start,
@@ -227,29 +227,29 @@ def feed(  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    first_row, begin
-        Number of the first row of `values`, and index of the first row to feed.
+    first_row
+        Number of the first row.
     values
         (n, s) values. Series 0 is the label.
     levels
-        (n, s) levels. Series 0 is the loss, of which only a rise counts.
+        (n, l) levels, l <= s. Series 0 is the loss, of which only a rise counts.
     learn
         Whether later rows are compared with these rows, too.
     limits, level_limits
-        (s,) limits of the summed wealth of each series.
+        (s,) and (l,) limits of the summed wealth of each series.
 
     The other arguments are the arrays of `glasstream.incidents.series.Series`.
 
     Returns
     -------
-    The index after the last row fed, and the place of the series that is furthest beyond its limit at this row: below s
+    The number of rows fed, and the place of the series that is furthest beyond its limit at this row: below s
     for values, from s on for levels, -1 for none. At a row, only the series that are tested there can exceed their
     limits, so it does not matter where the fed rows are cut.
     """
     half = LEVEL_BETS // 2
-    width = values.shape[1]
+    width, level_width = values.shape[1], levels.shape[1]
     lowest, highest = label_limits(edges[0], used[0])
-    for i in range(begin, values.shape[0]):
+    for i in range(values.shape[0]):
         row = first_row + i
         over, furthest = -1, 1.0
         answer_here = max(lowest, min(highest, values[i, 0]))
@@ -280,6 +280,8 @@ def feed(  # type: ignore[no-untyped-def]
                     gathered[s] = 0
                     if learn and (block[s] > 1 or seen[s] % _SELDOM == 0):
                         block[s] = block_of_values(seen[s], squares, s)
+            if s >= level_width:
+                continue
             level = levels[i, s]
             spread = np.sqrt(variance[s])
             if spread > 0.0 and number[s] >= (WARM_UP if s == 0 else LEARNING):

@@ -52,15 +52,22 @@ def log_odds(befores: Sequence[Histogram], values: Sequence[Floats], labels: Lab
     shares, answers = [], []
     block = max(before.block for before in befores)
     for own, other, now in zip(befores, befores[::-1], values, strict=True):
-        counts, before = np.bincount(other.bins(now), minlength=BINS) / block, other.counts / block
-        known = (counts > 0.0) | (before > 0.0)
-        nothing = np.zeros(BINS)
-        shares.append(_of_shares(counts[known], before[known]) - _of_shares(counts[known], nothing[known]))
-        unknown = _of_labels(own.bins(now), nothing, own.answer, labels, block)
-        exchanged = _of_labels(other.bins(now), before, other.answer, labels, block)
+        shares.append(log_odds_of_shares(other._replace(block=block), now))
+        unknown = _of_labels(own.bins(now), np.zeros(BINS), own.answer, labels, block)
+        exchanged = _of_labels(other.bins(now), other.counts / block, other.answer, labels, block)
         alone = _of_labels(own.bins(now), own.counts / block, own.answer, labels, block)
         answers.append(max(exchanged, unknown) - max(alone, unknown))
     return min(shares) + sum(answers) / len(answers)
+
+
+def log_odds_of_shares(before: Histogram, values: Floats) -> float:
+    """Return the natural logarithm of how much more probable values are if they have the shares that others had before.
+
+    The other explanation is that they may have any shares.
+    """
+    counts, known = np.bincount(before.bins(values), minlength=BINS) / before.block, before.counts / before.block
+    some, nothing = (counts > 0.0) | (known > 0.0), np.zeros(BINS)
+    return _of_shares(counts[some], known[some]) - _of_shares(counts[some], nothing[some])
 
 
 def _of_shares(counts: Floats, before: Floats) -> float:

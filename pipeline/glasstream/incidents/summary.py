@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glasstream.incidents.verdict import Judgement
+from glasstream.incidents.verdict import BROKEN, Judgement
 from glasstream_topics.incidents import Affected, Onset
 
 _FAULTS = {
@@ -13,6 +13,7 @@ _FAULTS = {
     "shifted": "{} has other values",
     "alive": "{} came alive",
 }
+_OF_TWO = {"swapped": "{} arrive swapped", "apart": "{} no longer go together"}
 
 
 def summary(judgement: Judgement, onset: Onset, loss_name: str, before: float, after: float) -> str:
@@ -53,11 +54,14 @@ def _what(judgement: Judgement) -> tuple[str, str]:
     features = judgement.features
     match judgement.verdict:
         case "feature_broken":
-            return _broken([one for one in features if one.fault not in ("shifted", "alive", None)]), ""
+            return _listed(_parts([one for one in features if one.fault in BROKEN])), ""
         case "feature_alive":
             return f"{_names([one for one in features if one.fault == 'alive'])} came alive", ""
         case "data_moved":
-            return f"{_names(features)} moved", ", and the labels follow the same rule as before"
+            moved = [one for one in features if one.fault != "apart"]
+            parts = [f"{_names(moved)} moved"] if moved else []
+            parts += _parts([one for one in features if one.fault == "apart"])
+            return _listed(parts), ", and the labels follow the same rule as before"
         case "concept_moved":
             return "the labels follow another rule", ", although the inputs are as before"
         case "labels_shifted":
@@ -70,21 +74,22 @@ def _what(judgement: Judgement) -> tuple[str, str]:
             return "something changed", ", and the evidence fits no single cause"
 
 
-def _broken(features: list[Affected]) -> str:
+def _parts(features: list[Affected]) -> list[str]:
+    """Return what happened to each feature, or to two features together."""
     parts: list[str] = []
     done: set[str] = set()
     for one in features:
         if one.feature in done:
             continue
         done.add(one.feature)
-        if one.fault == "swapped" and one.other is not None:
+        if one.fault in _OF_TWO and one.other is not None:
             done.add(one.other)
-            parts.append(f"{' and '.join(sorted([one.feature, one.other]))} arrive swapped")
+            parts.append(_OF_TWO[one.fault].format(" and ".join(sorted([one.feature, one.other]))))
         elif one.fault == "scaled":
             parts.append(f"{one.feature} is multiplied by {one.factor:g}")
         else:
             parts.append(_FAULTS[one.fault or ""].format(one.feature))
-    return _listed(parts)
+    return parts
 
 
 def _names(features: list[Affected]) -> str:

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.special import chdtri  # type: ignore[import-untyped]
 from glasstream.incidents import exchange
 from glasstream.incidents.betting import BINS
 from glasstream.incidents.histogram import Histogram
+from glasstream.incidents.pairs import Pair, differences
 from glasstream.incidents.series import Name
 from glasstream_topics.incidents import Affected, Alternative, Evidence
 
@@ -76,6 +78,9 @@ class Sample:
     """Values of the d features before."""
     values: Floats
     """(w, d) their values since."""
+    pairs: Sequence[Pair]
+    differences: Sequence[Histogram]
+    """Differences of the pairs before."""
     label: Histogram
     targets: Floats
     """(w,) labels since."""
@@ -118,6 +123,10 @@ class _Changes(NamedTuple):
     """Features with other values."""
     distance: Floats
     """(d,) distance of their values from those before."""
+    apart: list[int]
+    """Pairs with other differences."""
+    gap: Floats
+    """(p,) distance of these differences from those before."""
     labels: float
     """Distance of the labels from those before; 0 if it is not significant."""
     worse: bool
@@ -128,7 +137,8 @@ class _Changes(NamedTuple):
     @property
     def names(self) -> list[Name]:
         """The series that changed."""
-        names = [Name("input", j) for j in self.moved] + [Name("reasoning", j) for j in self.reasoning]
+        names = [Name("input", j) for j in self.moved] + [Name("pair", p) for p in self.apart]
+        names += [Name("reasoning", j) for j in self.reasoning]
         return names + [Name("label", 0)] * bool(self.labels) + [Name("loss", 0)] * self.worse
 
 
@@ -141,7 +151,7 @@ def judge(sample: Sample, *, worse: bool = False) -> Judgement | None:
         Whether an earlier verdict on this incident saw that the loss rose. The model may have recovered since.
     """
     changes = _changes(sample, worse)
-    if not (changes.moved or changes.labels or changes.worse or changes.reasoning):
+    if not changes.names:
         return None
     affected = _faults(sample, changes)
     scores = _scores(sample, changes, {one.fault for one in affected})
@@ -160,19 +170,24 @@ def judge(sample: Sample, *, worse: bool = False) -> Judgement | None:
 
 
 def _changes(sample: Sample, worse: bool) -> _Changes:
-    distance = np.array(
-        [one.distance(sample.values[:, j]) if one.total > _KNOWN else 0.0 for j, one in enumerate(sample.inputs)]
-    )
-    moved = [
-        j for j in range(len(sample.names)) if distance[j] > (_SAME if sample.strong("input", j) else _MOVED)
-    ]  # fmt: skip
+    distance = _distances(sample.inputs, sample.values)
+    gap = _distances(sample.differences, differences(sample.values, sample.pairs))
     labels = sample.label.distance(sample.targets) if len(sample.label.edges) else 0.0
     return _Changes(
-        moved=moved,
+        moved=[j for j, one in enumerate(distance) if one > (_SAME if sample.strong("input", j) else _MOVED)],
         distance=distance,
+        apart=[p for p, one in enumerate(gap) if one > (_SAME if sample.strong("pair", p) else _MOVED)],
+        gap=gap,
         labels=labels if labels > (_SAME if sample.strong("label") else _MOVED) else 0.0,
         worse=worse or sample.loss.rise > (_RISE_OF_LOSS if sample.strong("loss") else _RISE),
         reasoning=_redistributed(sample),
+    )
+
+
+def _distances(befores: Sequence[Histogram], values: Floats) -> Floats:
+    """Return (m,) the distance of (w, m) values from those before; 0 where too few are known."""
+    return np.array(
+        [one.distance(now) if one.total > _KNOWN else 0.0 for one, now in zip(befores, values.T, strict=True)]
     )
 
 
@@ -181,8 +196,9 @@ def _scores(sample: Sample, changes: _Changes, faults: set[str | None]) -> dict[
     broken, alive = not faults.isdisjoint(BROKEN), "alive" in faults
     if broken or alive:
         return {"feature_broken": float(broken), "feature_alive": alive * (0.3 if broken else 1.0)}
-    if changes.moved:
-        share = changes.labels / (changes.labels + float(max(changes.distance[changes.moved])))
+    if changes.moved or changes.apart:
+        most = max(changes.distance[changes.moved]) if changes.moved else max(changes.gap[changes.apart])
+        share = changes.labels / (changes.labels + float(most))
         beyond = _beyond(sample, changes) if changes.worse else 0.0
         held = 1.0 if beyond < _RISE else 0.5
         return {
@@ -205,6 +221,8 @@ def _faults(sample: Sample, changes: _Changes) -> list[Affected]:
     """Return what happened to the features whose values changed most."""
     order = sorted(changes.moved, key=lambda j: -changes.distance[j])[:_MOST_FEATURES]
     partners = _swaps(sample, order, changes.distance)
+    partners |= _swaps_of_pairs(sample, changes, set(partners))
+    order = [*partners, *(j for j in order if j not in partners)][:_MOST_FEATURES]
     result = []
     for j in order:
         name, before, values = sample.names[j], sample.inputs[j], sample.values[:, j]
@@ -226,7 +244,12 @@ def _faults(sample: Sample, changes: _Changes) -> list[Affected]:
             result.append(Affected(name, "scaled", factor=factor))
         else:
             result.append(Affected(name, "shifted"))
-    return result
+    for p in sorted(changes.apart, key=lambda p: -changes.gap[p]):
+        pair = sample.pairs[p][:2]
+        if not any(j in changes.moved or j in partners for j in pair):
+            first, second = (sample.names[j] for j in pair)
+            result += [Affected(first, "apart", other=second), Affected(second, "apart", other=first)]
+    return result[:_MOST_FEATURES]
 
 
 def _swaps(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> dict[int, int]:
@@ -246,6 +269,40 @@ def _swaps(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> d
             befores, values = [sample.inputs[one] for one in (j, k)], [sample.values[:, one] for one in (j, k)]
             if exchange.log_odds(befores, values, labels) > least_odds:
                 fits.append((worst, j, k))
+    return _partners(fits)
+
+
+def _swaps_of_pairs(sample: Sample, changes: _Changes, done: set[int]) -> dict[int, int]:
+    """Return the features without whose exchange the differences of pairs are as before, each with its partner.
+
+    Parameters
+    ----------
+    done
+        Features whose partner is known.
+    """
+    apart = sorted(changes.apart, key=lambda p: -changes.gap[p])[:_MOST_FEATURES]
+    features = sorted({j for p in apart for j in sample.pairs[p][:2]} - done)
+    candidates = list(combinations(features, 2))
+    fits = []
+    for j, k in candidates:
+        touched = [p for p, pair in enumerate(sample.pairs) if not {j, k}.isdisjoint(pair[:2])]
+        befores = [sample.differences[p] for p in touched]
+        back = sample.values.copy()
+        back[:, [j, k]] = back[:, [k, j]]
+        between = differences(back, [sample.pairs[p] for p in touched])
+        least = min(changes.gap[p] for p in touched if p in apart)
+        limit = min(max(_SAME, _LIKE * least), _BETTER * least)
+        own = _distances([sample.inputs[j], sample.inputs[k]], back[:, [j, k]])
+        if own.max() >= _SAME or _distances(befores, between).max() >= limit:
+            continue
+        odds = min(exchange.log_odds_of_shares(one, now) for one, now in zip(befores, between.T, strict=True))
+        if odds > np.log(_CLEARLY * len(candidates)):
+            fits.append((-odds, j, k))
+    return _partners(fits)
+
+
+def _partners(fits: list[tuple[float, int, int]]) -> dict[int, int]:
+    """Return the features that changed places, each with its partner: the best fits, and no feature twice."""
     partners: dict[int, int] = {}
     for _, j, k in sorted(fits):
         if j not in partners and k not in partners:
@@ -281,6 +338,9 @@ def _beyond(sample: Sample, changes: _Changes) -> float:
     if changes.moved:
         j = max(changes.moved, key=lambda j: changes.distance[j])
         data.append((sample.inputs[j], sample.values[:, j]))
+    elif changes.apart:
+        p = max(changes.apart, key=lambda p: changes.gap[p])
+        data.append((sample.differences[p], _difference(sample, p)))
     expected = max(float(before.risk[before.bins(values)].mean()) for before, values in data)
     return sample.loss._replace(before=expected).rise
 
@@ -357,13 +417,26 @@ def _evidence(sample: Sample, changes: _Changes) -> list[Evidence]:
     return [
         Evidence(
             name.side,
-            sample.names[name.slot] if name.side in ("input", "reasoning") else None,
+            _feature(sample, name),
             sample.starts[name],
             round(sample.strengths[name], 2),
             *_before_and_after(sample, name),
+            sample.names[sample.pairs[name.slot].second] if name.side == "pair" else None,
         )
         for name in strongest
     ]
+
+
+def _feature(sample: Sample, name: Name) -> str | None:
+    """Return the feature of a series, or the first one of a pair."""
+    if name.side in ("label", "loss"):
+        return None
+    return sample.names[sample.pairs[name.slot].first if name.side == "pair" else name.slot]
+
+
+def _difference(sample: Sample, place: int) -> Floats:
+    """Return (w,) the difference of a pair since the alarm."""
+    return differences(sample.values, [sample.pairs[place]])[:, 0]
 
 
 def _before_and_after(sample: Sample, name: Name) -> tuple[float | None, float | None]:
@@ -371,10 +444,13 @@ def _before_and_after(sample: Sample, name: Name) -> tuple[float | None, float |
     if name.side in ("loss", "reasoning"):
         level = sample.loss if name.side == "loss" else sample.importance[name.slot]
         return level.before, level.after
-    is_input = name.side == "input"
-    before = sample.inputs[name.slot] if is_input else sample.label
-    values = sample.values[:, name.slot] if is_input else sample.targets
-    if sample.kinds[name.slot] == 0 if is_input else not sample.classes:
+    if name.side == "label":
+        before, values, number = sample.label, sample.targets, not sample.classes
+    elif name.side == "pair":
+        before, values, number = sample.differences[name.slot], _difference(sample, name.slot), True
+    else:
+        before, values, number = sample.inputs[name.slot], sample.values[:, name.slot], sample.kinds[name.slot] == 0
+    if number:
         present = np.sort(values[~np.isnan(values)])
         middle = float(present[len(present) // 2]) if len(present) else None
         return before.quantile(0.5) if len(before.edges) else None, middle

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from glasstream.draws import stream_key
 from glasstream.incidents.alarm import GATHERED, JUDGED_AGAIN, Alarm, Floats
+from glasstream.incidents.pairs import Pair
 from glasstream.incidents.past import Past
 from glasstream.incidents.replacement import VERDICT, Replacement
 from glasstream.incidents.series import Name, Series
@@ -132,16 +133,17 @@ class IncidentWatch:
             begin, alarm = done, self.alarm
             gathering = [one.until_due for one in (self.series, alarm, self.replacement) if one is not None]
             stop = min(len(values), done + min(gathering))
-            done, over = self.series.feed(
-                rows.first_row,
-                begin,
-                values[:stop],
-                levels[:stop],
-                events,
+            part = slice(begin, stop)
+            fed, over = self.series.feed(
+                rows.first_row + begin,
+                values[part],
+                levels[part],
+                events[part],
                 self._key,
                 self._muted(),
                 learn=alarm is None,
             )
+            done = begin + fed
             if alarm is None:
                 self.past.add(levels[begin:done, 0])
             seq, time = events[done - 1].tolist()
@@ -262,9 +264,11 @@ class IncidentWatch:
         return Sample(
             names=self.names,
             kinds=self.kinds,
-            inputs=[self.series.histogram(slot) for slot in range(len(self.names))],
+            inputs=[self.series.histogram(Name("input", slot)) for slot in range(len(self.names))],
             values=one.gathered[:, 1:],
-            label=self.series.histogram(None),
+            pairs=self.series.pairs,
+            differences=[self.series.histogram(Name("pair", p)) for p in range(len(self.series.pairs))],
+            label=self.series.histogram(Name("label", 0)),
             targets=one.gathered[:, 0],
             loss=levels[0],
             importance=levels[1:],
@@ -299,7 +303,7 @@ class IncidentWatch:
 
     def _widen(self, rows: Rows) -> None:
         self.names, self.kinds = list(rows.names), [int(kind) for kind in rows.kinds]
-        self.series.widen(len(self.names))
+        self.series.widen(self.kinds)
         if self.alarm is not None:
             self.alarm.widen(len(self.names))
         if self.replacement is not None:
@@ -313,10 +317,12 @@ class IncidentWatch:
             "classes": self.classes,
             "incidents": self.incidents,
             "calibrating": self.series.calibrating,
+            "pairs": self.series.pairs,
+            "rows_of_earlier": self.series.rows_of_earlier,
             "moves": list(self.series.moves.items()),
             "past": msgspec.to_builtins(self.past),
         }
-        arrays = {"buffer": self.series.buffer, **self.series.arrays}
+        arrays = {"buffer": self.series.buffer, "earlier": self.series.earlier, **self.series.arrays}
         if self.alarm is not None:
             meta["alarm"], own = self.alarm.state()
             arrays |= {f"alarm.{name}": array for name, array in own.items()}
@@ -337,10 +343,17 @@ class IncidentWatch:
         self.classes = bool(meta["classes"])
         self.incidents = int(meta["incidents"])
         self.past = msgspec.convert(meta["past"], Past)
-        self.series.widen(len(self.names))
+        self.series.widen(self.kinds)
+        for pair in msgspec.convert(meta["pairs"], list[Pair]):
+            self.series.watch_pair(pair)
         self.series.calibrating = [int(place) for place in meta["calibrating"]]
-        self.series.moves = {int(slot): int(moves) for slot, moves in meta["moves"]}
+        self.series.moves = {tuple(slots): int(moves) for slots, moves in meta["moves"]}
         self.series.buffer = np.array(arrays["buffer"])
+        self.series.rows_of_earlier = [int(row) for row in meta["rows_of_earlier"]]
+        self.series.earlier = np.array(arrays["earlier"])
+        shape = (len(self.series.rows_of_earlier), 2, 1 + len(self.names))
+        if self.series.earlier.shape != shape:
+            raise ValueError(f"expected earlier levels of shape {shape}, got {self.series.earlier.shape}")
         for name, array in self.series.arrays.items():
             saved = np.array(arrays[name])
             if saved.shape != array.shape or saved.dtype != array.dtype:
@@ -364,5 +377,5 @@ def _as_before(first: Judgement, now: Judgement | None, loss: Level) -> bool:
         return now is None
     if first.worse and loss.rise > _STANDARD_ERRORS:
         return False
-    of_data = {name for name in changed if name.side in ("input", "label")}
+    of_data = {name for name in changed if name.side in ("input", "pair", "label")}
     return now is None or of_data.isdisjoint(now.changed)

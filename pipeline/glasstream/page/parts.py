@@ -233,6 +233,7 @@ def incident_part(record: Incident) -> dict[str, Any]:
             {
                 "side": one.side,
                 "feature": one.feature,
+                "other": one.other,
                 "row": one.row,
                 "strength": one.strength,
                 "before": one.before,

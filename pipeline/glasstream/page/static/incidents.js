@@ -102,6 +102,7 @@ const FAULTS = {
   constant: () => "one value only",
   scaled: ({ factor }) => `multiplied by ${number(factor)}`,
   swapped: ({ other }) => `has the values of ${other}`,
+  apart: ({ other }) => `no longer goes with ${other}`,
   shifted: () => "other values",
   alive: () => "was constant or missing before",
 };
@@ -355,7 +356,7 @@ function evidence(incident) {
     [
       "before → after",
       "number",
-      "Median of a number, share of the formerly most frequent category or class, or mean loss or importance",
+      "Median of a number or difference, share of the formerly most frequent category, or mean loss or importance",
     ],
   ]) {
     const made = Object.assign(document.createElement("th"), {
@@ -372,7 +373,7 @@ function evidence(incident) {
       .insertRow()
       .append(
         cell(one.side),
-        cell(one.feature ?? "–", "feature"),
+        cell(one.other === null ? (one.feature ?? "–") : `${one.feature}, ${one.other}`, "feature"),
         cell(count(one.row), "number"),
         cell(number(one.strength), "number"),
         cell(`${number(one.before)} → ${number(one.after)}`, "number"),

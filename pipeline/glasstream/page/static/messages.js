@@ -246,6 +246,7 @@
  * @typedef {object} Evidence
  * @property {string} side
  * @property {string | null} feature
+ * @property {string | null} other second feature of a pair
  * @property {number} row
  * @property {number} strength logarithm to base 10 of the evidence
  * @property {number | null} before
