@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-import msgspec
 import numpy as np
 
 from glasstream.incidents.watch import IncidentWatch, Rows
+from glasstream_topics import frames
 from glasstream_topics.incidents import Incident
 
 AT, ROWS = 3_000, 4_500
@@ -140,6 +140,6 @@ def watched(stream: Stream, sizes: list[int] | None = None, budget: float = 0.5)
     for size in sizes or [len(stream.loss)]:
         for record in watch.update(stream.rows(first, first + size)):
             found.append(record)
-            msgspec.json.encode(watch.state()[0])  # what is published can be saved
+            frames.encode("state", 1, *watch.state())  # what is published can be saved
         first += size
     return found

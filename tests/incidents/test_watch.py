@@ -2,11 +2,11 @@
 
 from itertools import pairwise
 
-import msgspec
 import numpy as np
 import pytest
 
 from glasstream.incidents.watch import IncidentWatch, Rows
+from glasstream_topics import frames
 from glasstream_topics.incidents import Incident, encode
 from tests.incidents.streams import (
     AT,
@@ -52,9 +52,8 @@ def test_blocks_and_restarts_change_no_byte(change: Change, seed: int) -> None:
         if draws.random() < 0.5:
             meta, arrays = watch.state()
             watch = IncidentWatch("s", 0, 7, 0.5)
-            watch.restore(
-                msgspec.json.decode(msgspec.json.encode(meta)), {name: a.copy() for name, a in arrays.items()}
-            )
+            frame = frames.decode(frames.encode("state", 1, meta, arrays), "state", 1)
+            watch.restore(frame.meta, frame.arrays)
     assert encoded(found) == whole(stream) != []
 
 

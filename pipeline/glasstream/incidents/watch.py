@@ -317,7 +317,7 @@ class IncidentWatch:
             "classes": self.classes,
             "incidents": self.incidents,
             "calibrating": self.series.calibrating,
-            "pairs": self.series.pairs,
+            "pairs": [list(pair) for pair in self.series.pairs],
             "rows_of_earlier": self.series.rows_of_earlier,
             "moves": list(self.series.moves.items()),
             "past": msgspec.to_builtins(self.past),
