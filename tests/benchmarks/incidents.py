@@ -1,7 +1,7 @@
 """How many incidents are false, and are the verdicts right?
 
     python tests/benchmarks/incidents.py stationary [--rows 20000] [--repetitions 2] [--models tree,forest] [--data ...]
-    python tests/benchmarks/incidents.py correlated|ordered|changes|bundled [the same options]
+    python tests/benchmarks/incidents.py correlated|ordered|changes|bundled|pairs [the same options]
 
 Every data set is shuffled, again and again (seeded), so that nothing changes. The plain loop learns it and explains it
 with iPFI. With `--results FILE`, outcomes are kept in a file, and those that are in it already are not computed again.
@@ -24,6 +24,11 @@ model where a feature and its copy have changed roles.
 
 `bundled` has the bundled stream instead, with a seed for each repetition: its concept moves half-way. The last lines
 have the verdicts on the first incident, the first and last onset, and the number of streams with a second incident.
+
+`pairs` breaks features that are almost the same, in inputs and labels alone, without a model. The data sets are
+`ALIKE`, on which the rules for such pairs were chosen. At most `COUPLES` of the two features with a rank correlation of
+at least 0.85 are drawn for each repetition. At row `AT`, the two are swapped, or one gets a constant bias, drifts, gets
+noise of its own, freezes, or is shifted by twice the mean difference, as if it were mirrored.
 
 For the streams of `changes`, the lines "alarms" compare two detectors on all series: the bets, and ADWIN with its δ
 divided by the number of series and of its tests, so that both bound the false alarms of a stream by the budget. They
@@ -51,7 +56,7 @@ sys.path.pop(0)  # this folder: in it another file may have the name of a packag
 import numpy as np
 import orjson
 from river.drift import ADWIN
-from scipy.stats import chi2, ks_2samp, norm
+from scipy.stats import chi2, ks_2samp, norm, spearmanr
 
 from glasstream.configuration import load
 from glasstream.draws import stream_key
@@ -78,7 +83,12 @@ REGRESSIONS = {
     "abalone",
     "bike_hourly",
     "california_housing",
+    "auto_mpg",
+    "communities_crime",
+    "concrete",
 }
+ALIKE = ("weather_noaa", "bike_hourly", "auto_mpg", "communities_crime")
+COUPLES = 16
 AT, ROWS = 5_000, 8_000
 PER_MESSAGE = 100
 CORRELATIONS = (0.5, 0.9)
@@ -418,7 +428,7 @@ def outcome(task: tuple[str, str, str, int, int, float]) -> Outcome:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("stationary", "correlated", "ordered", "changes", "bundled"))
+    parser.add_argument("what", choices=("stationary", "correlated", "ordered", "changes", "bundled", "pairs"))
     parser.add_argument("--data", default=",".join(REPORTED))
     parser.add_argument("--models", default="tree,forest")
     parser.add_argument("--repetitions", type=int, default=2)
@@ -427,6 +437,10 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--results", type=Path)
     given = parser.parse_args()
+    if given.what == "pairs":
+        for line in of_pairs(given.repetitions, given.budget):
+            print(json.dumps(line), flush=True)
+        return
     kinds = {"correlated": [f"correlated {rho}" for rho in CORRELATIONS], "changes": list(TRUTH)}
     outcomes = kept(given.results)
     done = {(one.kind, one.data, one.model, one.seed) for one in outcomes}
@@ -455,6 +469,56 @@ def main() -> None:
             lines = [*budget_kept(outcomes, given.budget)]
     for summary in lines:
         print(json.dumps(summary), flush=True)
+
+
+def of_pairs(repetitions: int, budget: float) -> Iterator[dict[str, Any]]:
+    """Return what was said about each break of two features, by their rank correlation."""
+    found = defaultdict[tuple[str, str], Counter[str]](Counter)
+    for name in ALIKE:
+        for seed in range(repetitions):
+            draws = np.random.Generator(np.random.PCG64(seed))
+            rows = shuffled(read(name), ROWS, draws)
+            names = [key for key in rows[0][0] if all(isinstance(x.get(key, 0.0), float) for x, _ in rows)]
+            inputs = np.array([[x.get(key, np.nan) for key in names] for x, _ in rows])
+            codes = {y: code for code, y in enumerate(sorted({y for _, y in rows}))}
+            target = np.array([float(y) if name in REGRESSIONS else codes[y] for _, y in rows], float)
+            likeness = np.abs(spearmanr(inputs[:AT], nan_policy="omit").statistic)
+            couples = np.argwhere(np.triu(likeness >= 0.85, 1))
+            for i, j in draws.permutation(couples)[:COUPLES].tolist():
+                group = next(f"from {least}" for least in (0.95, 0.9, 0.85) if likeness[i, j] >= least)
+                for kind in ("swapped", "bias", "drift", "noise", "frozen", "mirrored"):
+                    block = Rows(
+                        0, np.arange(ROWS), [], names, [0] * len(names), torn(kind, inputs, i, j, draws), target,
+                        [] if name in REGRESSIONS else sorted(codes), draws.random(ROWS), "none", None,
+                    )  # fmt: skip
+                    said = [one for one in watched(block, name, seed, budget) if one.status == "open" and one.row >= AT]
+                    last = [one for one in said if one.incident == said[0].incident][-1:]
+                    features = [one for record in last for one in record.features if one.fault == "swapped"]
+                    swaps = {frozenset((one.feature, one.other)) for one in features}
+                    right = swaps == {frozenset((names[i], names[j]))}
+                    verdict = last[0].verdict if last else "missed"
+                    found[kind, group]["these swapped" if right else "others swapped" if swaps else verdict] += 1
+    for (kind, group), verdicts in sorted(found.items()):
+        yield {"break": kind, "rank correlation": group, "verdicts": dict(verdicts)}
+
+
+def torn(kind: str, inputs: np.ndarray, i: int, j: int, draws: np.random.Generator) -> np.ndarray:
+    result, gap = inputs.copy(), inputs[:, i] - inputs[:, j]
+    spread, rows, sign = np.nanstd(gap), np.arange(ROWS - AT), draws.choice([-1.0, 1.0])
+    match kind:
+        case "swapped":
+            result[AT:, [i, j]] = result[AT:, [j, i]]
+        case "bias":
+            result[AT:, i] += sign * draws.uniform(0.5, 4.0) * spread
+        case "drift":
+            result[AT:, i] += sign * 0.002 * spread * rows
+        case "noise":
+            result[AT:, i] += 2.0 * spread * draws.normal(size=len(rows))
+        case "frozen":
+            result[AT:, i] = result[AT, i]
+        case "mirrored":
+            result[AT:, i] -= 2.0 * np.nanmean(gap)
+    return result
 
 
 def kept(results: Path | None) -> list[Outcome]:
