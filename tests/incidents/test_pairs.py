@@ -49,6 +49,11 @@ def test_a_difference_is_missing_where_a_value_is() -> None:
     assert np.array_equal(differences(values, [Pair(0, 1, 0.5)]), [[0.0], [np.nan], [np.nan]], equal_nan=True)
 
 
+@given(arrays(np.float64, (5, 2), elements=st.floats(allow_nan=False, allow_infinity=False)), st.floats(-1e9, 1e9))
+def test_a_difference_of_any_values_is_finite(values: np.ndarray, ratio: float) -> None:
+    assert np.isfinite(differences(values, [Pair(0, 1, ratio)])).all()
+
+
 def last(incidents: list[Incident]) -> Incident:
     assert {one.incident for one in incidents} == {1}
     return [one for one in incidents if one.status == "open"][-1]

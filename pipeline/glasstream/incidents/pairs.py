@@ -14,6 +14,7 @@ LIKENESS = 0.9
 """Smallest absolute rank correlation of the first rows of two features that are watched as a pair."""
 
 _SAME_UNIT = 2.0  # largest ratio of the spreads of features that are taken to have the same unit
+_LARGEST = np.finfo(np.float64).max
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +29,7 @@ class Pair(NamedTuple):
 
 
 def differences(values: Floats, pairs: Sequence[Pair]) -> Floats:
-    """Return (n, p) the differences of p pairs; NaN where a value is missing.
+    """Return (n, p) the differences of p pairs: finite, or NaN where a value is missing.
 
     Parameters
     ----------
@@ -39,7 +40,8 @@ def differences(values: Floats, pairs: Sequence[Pair]) -> Floats:
         return np.empty((len(values), 0))
     first, second, ratio = zip(*pairs, strict=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(values[:, first] - values[:, second] * np.array(ratio))
+        between = values[:, first] - values[:, second] * np.array(ratio)
+    return np.asarray(np.clip(between, -_LARGEST, _LARGEST))
 
 
 def ranks(values: Floats) -> Floats:
