@@ -98,6 +98,8 @@ def _tell(comparison: "Comparison", console: "Console") -> int:
     """Print the counts of a comparison, and return the exit code."""
     code = 0
     for name, published in comparison.published.items():
+        if not published:
+            continue
         lacking = published - comparison.equal[name]
         line = f"{name}: {published:,} published records, {comparison.equal[name]:,} of them computed again"
         if lacking:
