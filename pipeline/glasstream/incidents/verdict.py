@@ -27,7 +27,7 @@ ALIVE = 0.5
 """Share that the former value of a constant feature has at most when the feature came alive."""
 SCALED = 3.0
 """Smallest factor of a feature that counts as scaled."""
-LOST, REDISTRIBUTED = 0.1, 0.5
+LOST, REDISTRIBUTED = 0.1, 0.6
 """Smallest shares of all importance that features lose, and that features lose or gain, if the reasoning moved."""
 BROKEN: Final = ("swapped", "scaled", "constant", "missing")
 """Faults that no change of the world explains."""
