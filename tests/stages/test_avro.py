@@ -145,6 +145,25 @@ def test_a_record_of_a_later_version_is_told_apart_from_a_damaged_one(topic: Top
             ENCODERS[topic.name].encode(message(value))
 
 
+@EVERY
+@given(data=st.data())
+def test_damaged_bytes_are_told(topic: Topic, data: st.DataObject) -> None:
+    """Whatever they are, they make a copy of a valid record, or one of two errors."""
+    assert topic.json is not None
+    names = [name for name in GOLDEN if name.startswith(f"{topic.name}.v")]
+    value = bytearray(checked_in(data.draw(st.sampled_from(names))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(value) - 1))
+        value[place : place + data.draw(st.integers(0, 3))] = data.draw(
+            st.binary(max_size=3) | st.sampled_from([b'"\\ud800"', b"1e400", b"null", b'{"":', b'"a":"\xff",'])
+        )
+    try:
+        found = ENCODERS[topic.name].encode(message(bytes(value)))
+    except (RecordError, LaterRecordError):
+        return
+    assert msgspec.convert(decoded(topic, found), topic.json.record) == topic.json.decode(bytes(value))
+
+
 def test_no_integer_becomes_a_double() -> None:
     record = orjson.loads(checked_in("drift.v1.json"))
     record["detector"]["parameters"]["seed"] = 2**63
@@ -319,6 +338,10 @@ def test_a_registry_that_refuses_or_fails_is_waited_for(schemas: Registry) -> No
     schemas.incompatible = True
     with pytest.raises(UnavailableError, match=rf"refuses the schema .* {SUBJECT}: 409.*compatibility mode"):
         id_of(found)
+    for status in (403, 422):
+        schemas.answer = status
+        with pytest.raises(SubjectError, match=rf"refuses the schema .* {SUBJECT}: {status}"):
+            id_of(found)
     schemas.incompatible, schemas.answer = False, 503
     with pytest.raises(UnavailableError, match=r"registry at http://localhost:\d+ gives no schema: .*503"):
         id_of(found)

@@ -20,7 +20,7 @@ from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.ingest.message import Message
 from glasstream.settings import Settings
-from glasstream.stages.registry import SubjectError
+from glasstream.stages.registry import SubjectError, value_subject
 from glasstream.transport.connection import Connection
 from glasstream.transport.records import ProducerRecord
 from glasstream.transport.relay import Held, Place
@@ -75,8 +75,8 @@ class Encoder:
         out.seek(len(header))
         try:
             self._write(out, self._parsed, fields, strict_allow_default=True)
-        except (OverflowError, TypeError) as error:
-            raise RecordError(f"{self.source.name}: expected numbers that Avro can hold: {error}") from error
+        except (OverflowError, TypeError, UnicodeEncodeError) as error:
+            raise RecordError(f"{self.source.name}: expected values that Avro can hold: {error}") from error
         except ValueError as error:  # all known fields are valid, so there is another one
             raise LaterRecordError(str(error)) from error
         return out.getvalue()
@@ -89,7 +89,10 @@ class Encoder:
             if version is not None and version > self.source.schema_version:
                 raise LaterRecordError(f"it has the schema version {version}") from error
             raise
-        fields: dict[str, Any] = orjson.loads(value)
+        try:
+            fields: dict[str, Any] = orjson.loads(value)
+        except orjson.JSONDecodeError as error:  # in a field that the type does not have
+            raise RecordError(f"{self.source.name}: expected JSON: {error}") from error
         if self.source.name == "drift":
             _refuse_large(fields["detector"]["parameters"])
         return fields
@@ -99,13 +102,17 @@ class Encoder:
             letter = events_dead.decode(message.headers)
         except RecordError as error:
             version = dict(message.headers).get("schema_version", b"")
-            if version.isdigit() and int(version) > self.source.schema_version:
+            if version.isdigit() and len(version) < _DIGITS and int(version) > self.source.schema_version:
                 raise LaterRecordError(f"it has the schema version {int(version)}") from error
             raise
         fields: dict[str, Any] = msgspec.to_builtins(letter)
         if letter.rejected is not None:
             fields["rejected"] = [{"index": index, "reason": reason} for index, reason in letter.rejected]
         return {**fields, avro.VALUE: message.value}
+
+
+_DIGITS = 10
+"""Number of digits that no schema version has."""
 
 
 class _Version(msgspec.Struct):
@@ -215,7 +222,7 @@ class AvroPublisher:
                 continue
             if away is None:
                 encoder = self._encoders[name]
-                subject = f"{encoder.copy.full_name(self._prefix)}-value"
+                subject = value_subject(encoder.copy, self._prefix)
                 try:
                     number = self._id_of(subject, encoder.schema, encoder.copy.schema_file)
                 except SubjectError as error:

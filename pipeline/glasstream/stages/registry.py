@@ -8,6 +8,7 @@ from typing import Any
 from glasstream.errors import SettingsError, UnavailableError
 from glasstream.secret import registry_login
 from glasstream.settings import Settings
+from glasstream_topics import Topic
 
 LOGIN = "GLASSTREAM_REGISTRY_LOGIN"
 INSTALL = "install it with `pip install 'glasstream[registry]'`"
@@ -16,7 +17,9 @@ HEADER_BYTES = 5
 """Size of the header of Confluent's wire format: a zero byte, and the id of the schema in four bytes."""
 
 NOT_FOUND = 404
-_CONFLICT = 409
+_OF_A_SUBJECT = range(400, 500)
+_OF_ALL = (401, 408, 429)
+"""Answers that do not depend on the subject: the login is wrong, or the registry has no time."""
 _SECONDS = 5.0
 """Seconds for the registry to answer. The client repeats requests; the stage repeats all of it."""
 _OF_HTTP = ("httpx", "httpx2", "httpcore", "httpcore2", "anyio", "authlib")
@@ -93,6 +96,11 @@ def subjects(settings: Settings, environment: Mapping[str, str]) -> "Subjects":
     avro = settings.avro
     registry = client("avro", avro.registry, avro.registry_ca, registry_login(environment))
     return Subjects("avro", avro.registry, registry, register=avro.register)
+
+
+def value_subject(topic: Topic, prefix: str) -> str:
+    """Return the subject of the values of a topic (TopicNameStrategy)."""
+    return f"{topic.full_name(prefix)}-value"
 
 
 class Subjects:
@@ -182,11 +190,12 @@ class Subjects:
             cause = failure(error)
             if cause is None:
                 raise
-            if isinstance(error, SchemaRegistryError) and error.http_status_code == _CONFLICT:
+            status = error.http_status_code if isinstance(error, SchemaRegistryError) else 0
+            if status in _OF_A_SUBJECT and status not in _OF_ALL:
                 raise SubjectError(
                     f"the schema registry at {self._address} refuses the schema of this release under the subject "
-                    f"{subject}: {cause}; change the subject's compatibility mode, or delete the version that is not "
-                    "of Glasstream"
+                    f"{subject}: {cause}; change the subject's compatibility mode, delete versions that are not of "
+                    "Glasstream, or allow the login to read and write the subject"
                 ) from error
             raise unavailable(self._section, self._address, cause) from error
 

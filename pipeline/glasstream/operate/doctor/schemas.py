@@ -2,7 +2,7 @@
 
 from glasstream.errors import GlasstreamError
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok
-from glasstream.stages.registry import INSTALL, subjects
+from glasstream.stages.registry import INSTALL, subjects, value_subject
 from glasstream_topics import avro
 
 
@@ -15,18 +15,16 @@ def registered(context: DoctorContext) -> list[Finding]:
         found = subjects(settings, context.environment)
         copies = {topic.in_avro(): avro.schema(topic) for topic in settings.in_avro}
         lacking = [
-            copy
-            for copy, made in copies.items()
-            if found.find(f"{copy.full_name(settings.prefix)}-value", made) is None
+            copy for copy, made in copies.items() if found.find(value_subject(copy, settings.prefix), made) is None
         ]
     except ImportError as error:
         return [fail(check, f"the package {error.name} is missing", INSTALL)]
     except GlasstreamError as error:
         return [fail(check, str(error), "the Avro publisher waits until the registry gives the schemas")]
     if lacking and not settings.avro.register:
-        subjects_lacking = ", ".join(f"{copy.full_name(settings.prefix)}-value" for copy in lacking)
+        names = ", ".join(value_subject(copy, settings.prefix) for copy in lacking)
         files = ", ".join(copy.schema_file for copy in lacking)
-        said = f"{settings.avro.registry} lacks schemas of this release under the subjects {subjects_lacking}"
+        said = f"{settings.avro.registry} lacks schemas of this release under the subjects {names}"
         return [fail(check, said, f"register {files}, or set avro.register = true")]
     have = len(copies) - len(lacking)
     return [ok(check, f"{settings.avro.registry} has {have} of {len(copies)} schemas; the worker registers the others")]
