@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from glasstream.settings import Settings
 
 
-@click.command(short_help="Compute the results of the kept events again, with the same or other settings.")
+@click.command(short_help="Compute the results of the kept events again, and compare.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the records of each topic to OUT/<topic>.jsonl.")
 @click.option("--stream", "streams", multiple=True, help="Only events of this stream. Can be repeated.")
 @click.option(
