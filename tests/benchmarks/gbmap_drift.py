@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.pop(0)  # this folder: in it files have the names of packages
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as in Glasstream; on a busy machine, waiting threads take most of the time
 
 import numpy as np
 
