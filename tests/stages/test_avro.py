@@ -104,6 +104,21 @@ def test_dead_letters_come_back(
     assert len(data) <= events_dead.size(b"s", value, headers)
 
 
+def test_a_reader_may_choose_fields_and_name_one_type_of_a_union() -> None:
+    """As a table with columns does: Avro resolves the union record by record."""
+    encoder = ENCODERS["predictions"]
+    fields = [{"name": "seq", "type": "long"}, {"name": "target", "type": ["null", "string"]}]
+    reader = fastavro.parse_schema({"type": "record", "name": "glasstream.predictions.Prediction", "fields": fields})
+    writer = fastavro.parse_schema(encoder.schema)
+    for name, target in (("predictions.v1.json", "DOWN"), ("predictions.v1.ts.json", None)):
+        data = encoder.encode(message(checked_in(name)))
+        found: Any = fastavro.schemaless_reader(io.BytesIO(data), writer, reader)
+        assert found == {"seq": orjson.loads(checked_in(name))["seq"], "target": target}
+    with pytest.raises(fastavro.read.SchemaResolutionError):
+        data = encoder.encode(message(checked_in("predictions.v1.nothing.json")))  # its target is a number
+        fastavro.schemaless_reader(io.BytesIO(data), writer, reader)
+
+
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the place of each object in a JSON value that is no mapping with keys of users."""
     if isinstance(value, dict):
