@@ -156,6 +156,11 @@ def test_killed_at_random_moments_every_record_is_copied_once_in_order(
         stages.send(range(batch, batch + BATCHES // KILLS))
         wait_for("copies", lambda enough=enough: written() >= enough)  # type: ignore[misc]
         deployment.kill("avro-1")
+    with schema_registry.paused():
+        stages.send(range(BATCHES, BATCHES + 5))
+        deployment.start("avro", "waiting", **login)
+        wait_for("the registry is away", lambda: says(deployment, "waiting", schema_registry.address))
+        deployment.kill("waiting")
     deployment.start("avro", **login)
 
     def copied() -> dict[tuple[str, int], list[Message]]:
@@ -183,7 +188,8 @@ def test_killed_at_random_moments_every_record_is_copied_once_in_order(
 def says(deployment: Deployment, worker: str, *texts: str) -> bool:
     """Return whether a worker is not ready for this reason."""
     deployment.poll()
-    if "health and metrics on" not in deployment.log(worker):
+    log = deployment.folder / f"{worker}.log"
+    if not log.exists() or "health and metrics on" not in log.read_text():
         return False
     status, body = ask(address(deployment, worker) + "/readyz")
     return status == 503 and all(text in body for text in texts)
