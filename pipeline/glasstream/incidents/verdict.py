@@ -220,7 +220,7 @@ def _scores(sample: Sample, changes: _Changes, faults: set[str | None]) -> dict[
 def _faults(sample: Sample, changes: _Changes) -> list[Affected]:
     """Return what happened to the features whose values changed most."""
     order = sorted(changes.moved, key=lambda j: -changes.distance[j])[:_MOST_FEATURES]
-    partners = _swaps(sample, order, changes.distance)
+    partners = _swaps(sample, changes)
     partners |= _swaps_of_pairs(sample, changes, set(partners))
     order = [*partners, *(j for j in order if j not in partners)][:_MOST_FEATURES]
     result = []
@@ -252,23 +252,29 @@ def _faults(sample: Sample, changes: _Changes) -> list[Affected]:
     return result[:_MOST_FEATURES]
 
 
-def _swaps(sample: Sample, moved: list[int], distance: NDArray[np.float64]) -> dict[int, int]:
-    """Return the features that changed places, each with its partner."""
+def _swaps(sample: Sample, changes: _Changes) -> dict[int, int]:
+    """Return the features that changed places, each with its partner.
+
+    At least one of them has moved. The other need not have moved significantly, because its neighbouring rows may be so
+    much alike that few of them count.
+    """
     fits = []
-    least_odds = np.log(_CLEARLY * max(1, len(moved) * (len(moved) - 1) // 2))
+    distance, moved = changes.distance, set(changes.moved)
+    order = sorted(range(len(distance)), key=lambda j: (j not in moved, -distance[j]))[:_MOST_FEATURES]
+    pairs = [(j, k) for j, k in combinations(order, 2) if j in moved]
+    least_odds = np.log(_CLEARLY * max(1, len(pairs)))
     labels = _labels(sample)
-    for place, j in enumerate(moved):
-        for k in moved[place + 1 :]:
-            if (sample.kinds[j] == 2) != (sample.kinds[k] == 2):
-                continue
-            there = sample.inputs[k].distance(sample.values[:, j])
-            back = sample.inputs[j].distance(sample.values[:, k])
-            worst, least = max(there, back), float(min(distance[j], distance[k]))
-            if worst >= min(max(_SAME, _LIKE * least), _BETTER * least):
-                continue
-            befores, values = [sample.inputs[one] for one in (j, k)], [sample.values[:, one] for one in (j, k)]
-            if exchange.log_odds(befores, values, labels) > least_odds:
-                fits.append((worst, j, k))
+    for j, k in pairs:
+        if (sample.kinds[j] == 2) != (sample.kinds[k] == 2):
+            continue
+        there = sample.inputs[k].distance(sample.values[:, j])
+        back = sample.inputs[j].distance(sample.values[:, k])
+        worst, least = max(there, back), float(min(distance[one] for one in (j, k) if one in moved))
+        if worst >= min(max(_SAME, _LIKE * least), _BETTER * max(distance[j], distance[k])):
+            continue
+        befores, values = [sample.inputs[one] for one in (j, k)], [sample.values[:, one] for one in (j, k)]
+        if exchange.log_odds(befores, values, labels) > least_odds:
+            fits.append((worst, j, k))
     return _partners(fits)
 
 
