@@ -7,7 +7,7 @@ Both explain the events of `glasstream paper ipfi-drift` in its order, with the 
 with ten reservoirs of 1,000 rows for each sampling. Both are compared with the same interval PFI. They draw other rows.
 
 - `paper`, `ours`, `theirs`: for each sampling and alpha the errors of the whole stream, before and after the drift
-- `correct`: share of the events that the forest predicts, before it learns them, in each tenth of the stream
+- `correct`: share of the events that the forest predicts correctly before it learns them, in tenths of the stream
 - `seconds`: CPU time of the line
 
 `ixai` 0.1.3 (`pip install ixai==0.1.3`) is no dependency of Glasstream. It asks the forest for the class of one row

@@ -226,11 +226,11 @@ class Drift(Experiment):
         return figure
 
 
-def explainers_of(seed: int, reservoir: int = RESERVOIR) -> dict[str, Explainer]:
-    """Return iPFI by sampling."""
+def explainers_of(seed: int) -> dict[str, Explainer]:
+    """Return iPFI with each sampling, by its name."""
     return {
         sampling: IncrementalPFI(
-            loss="zero_one", sampling=sampling, reservoir=reservoir, realisations=REALISATIONS, start=BLOCK, seed=seed
+            loss="zero_one", sampling=sampling, reservoir=RESERVOIR, realisations=REALISATIONS, start=BLOCK, seed=seed
         )
         for sampling in SAMPLINGS
     }
