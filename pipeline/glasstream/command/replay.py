@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @click.option(
     "--compare",
     is_flag=True,
-    help="Compare the records with the published ones; the exit code is 1 if the replay lacks any of these.",
+    help="Count the published records that the replay computes to the last byte; the exit code is 1 if there are "
+    "others.",
 )
 @data_option
 @settings_options(A_BROKER_OR_DATA)
@@ -43,10 +44,23 @@ def replay(out: Path | None, streams: tuple[str, ...], compare: bool, data: Path
     with reached(load_settings(common), data) as at:
         log = open_log(at)
         settings = load_settings(common, {"broker": at.broker}, log.defaults)
+        _expect_streams(log, streams)
         _notice(log, settings, console)
         comparison = Comparison(settings, log, streams) if compare else None
         _compute(settings, log, streams, out, comparison, console)
         return _tell(comparison, console) if comparison is not None else 0
+
+
+def _expect_streams(log: "Log", streams: tuple[str, ...]) -> None:
+    """Check that the learner has seen the streams; if it has seen none, they may be on the topic nevertheless."""
+    from glasstream.errors import InputError
+
+    unknown = [stream for stream in streams if stream not in log.streams]
+    if unknown and log.streams:
+        raise InputError(
+            f"--stream: expected one of {', '.join(map(repr, log.streams))[:300]}, which the learner has seen, got "
+            f"{', '.join(map(repr, unknown))}"
+        )
 
 
 def _notice(log: "Log", settings: "Settings", console: "Console") -> None:
@@ -98,13 +112,22 @@ def _tell(comparison: "Comparison", console: "Console") -> int:
     """Print the counts of a comparison, and return the exit code."""
     code = 0
     for name, published in comparison.published.items():
-        if not published:
+        equal, damaged = comparison.equal[name], comparison.damaged[name]
+        more = comparison.computed[name] - equal
+        if not published and not more and not damaged:
             continue
-        lacking = published - comparison.equal[name]
-        line = f"{name}: {published:,} published records, {comparison.equal[name]:,} of them computed again"
-        if lacking:
+        parts = [f"{name}: {published:,} published records, {equal:,} of them computed again"]
+        if published > equal:
             code = DIFFERS
             example = comparison.example(name).decode("utf-8", "backslashreplace")
-            line += f"; the first of the {lacking:,} others: {example[:300]}"
-        console.print(line, style="yellow" if lacking else None, markup=False, highlight=False, soft_wrap=True)
+            parts.append(f"the first of the {published - equal:,} others: {example[:300]}")
+        if more:
+            parts.append(f"{more:,} more computed, which Kafka has deleted or which were never published")
+        if damaged:
+            parts.append(f"{damaged:,} messages are no records")
+        line = "; ".join(parts)
+        style = "yellow" if published > equal or more or damaged else None
+        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+    if not comparison.published.total():
+        console.print("there are no published records to compare with", style="yellow")
     return code

@@ -27,6 +27,7 @@ from glasstream.transport.topic_check import check_topics, partition_count
 from glasstream_topics import ALL, events, progress_learner, progress_novelty
 from glasstream_topics.progress import Setting
 
+_DIGEST: Final = "model.digest"
 COMPARED: Final = tuple(one.name for one in ALL if one.published and one.json is not None)
 """Topics whose records are compared. Dead letters are not among them, because the intake writes some."""
 
@@ -65,24 +66,34 @@ class Log:
     learner, detector
         Settings and versions that change the numbers of the learner and of the novelty detector; empty if the stage has
         not committed anything.
+    streams
+        Streams that the learner has seen.
     """
 
     begins: tuple[Begin, ...]
     learner: Mapping[str, Setting]
     detector: Mapping[str, Setting]
+    streams: Collection[str]
 
     @property
     def defaults(self) -> dict[str, Setting]:
         """Settings of the stages, as defaults for a replay."""
         theirs = adopted({**self.detector, **self.learner})
-        values: dict[str, Setting] = {key: value for key, value in theirs.items() if value is not None}
+        values: dict[str, Setting] = {
+            key: value
+            for key, value in theirs.items()
+            if value is not None and key != _DIGEST  # that of the given file
+        }
         if self.learner and self.detector:
             values["explain.methods"] = f"{values['explain.methods']},{NOVELTY}".strip(",")
         return values
 
     def differing(self, settings: Settings) -> list[str]:
         """Return the settings and versions that differ from those of the stages, one text each."""
-        found = differences(dict(self.learner), fingerprint(settings)) if self.learner else []
+        theirs, ours = dict(self.learner), fingerprint(settings)
+        if theirs.get(_DIGEST) and theirs.get(_DIGEST) == ours[_DIGEST]:
+            theirs["model.name"] = ours["model.name"]  # the same file by another path
+        found = differences(theirs, ours) if theirs else []
         if self.detector and settings.explain.detects_novelty:
             found += differences(dict(self.detector), novelty_fingerprint(settings))
         return list(dict.fromkeys(found))
@@ -105,6 +116,7 @@ def open_log(settings: Settings) -> Log:
     begins: list[Begin] = []
     learner: dict[str, Setting] = {}
     detector: dict[str, Setting] = {}
+    streams: list[str] = []
     for partition in range(count):
         low, _ = kept[name, partition]
         with known_state(f"{progress}[{partition}]"):
@@ -115,11 +127,12 @@ def open_log(settings: Settings) -> Log:
         first, epoch = (low, settings.epoch) if found is None else (found.first_offset, found.epoch)
         refused = {stream: one.refused for stream, one in restored.streams.items() if one.refused}
         begins.append(Begin(partition, max(low, first), max(0, low - first), epoch, Decisions(refused=refused)))
+        streams += restored.streams
         if found is not None:
             learner |= found.fingerprint
         if watching is not None and watching.epoch >= epoch:
             detector |= watching.fingerprint
-    return Log(tuple(begins), learner, detector)
+    return Log(tuple(begins), learner, detector, sorted(streams))
 
 
 def replay(settings: Settings, log: Log, streams: Collection[str] = ()) -> Iterator[Published]:
@@ -163,6 +176,10 @@ class Comparison:
         Number of published records, by topic.
     equal
         Number of those that the replay has computed, too.
+    computed
+        Number of records that the replay has computed.
+    damaged
+        Number of published messages that are no records.
     """
 
     settings: Settings
@@ -170,6 +187,8 @@ class Comparison:
     streams: Collection[str]
     published: Counter[str] = field(default_factory=Counter)
     equal: Counter[str] = field(default_factory=Counter)
+    computed: Counter[str] = field(default_factory=Counter)
+    damaged: Counter[str] = field(default_factory=Counter)
     _left: dict[str, Counter[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -181,12 +200,15 @@ class Comparison:
             A topic is missing or cannot be read.
         """
         for name in sorted(set(COMPARED) & set(written(self.settings))):
-            digests = self._left[name] = Counter(map(_digest, self._records(name)))
+            digests = self._left[name] = Counter(map(_digest, self._records(name, self.damaged)))
             self.published[name] = digests.total()
 
     def add(self, name: str, record: bytes) -> None:
         """Count a record of the replay."""
-        left = self._left.get(name, Counter())
+        if name not in self._left:
+            return
+        self.computed[name] += 1
+        left = self._left[name]
         digest = _digest(record)
         if left[digest]:
             left[digest] -= 1
@@ -195,17 +217,22 @@ class Comparison:
     def example(self, name: str) -> bytes:
         """Return the first published record of a topic that the replay has not computed."""
         left = self._left[name]
-        return next((value for value in self._records(name) if left[_digest(value)]), b"")
+        return next((value for value in self._records(name, Counter()) if left[_digest(value)]), b"")
 
-    def _records(self, name: str) -> Iterator[bytes]:
+    def _records(self, name: str, damaged: Counter[str]) -> Iterator[bytes]:
         link, full = connection(self.settings), topic(self.settings, name)
         begin = {(full, partition): 0 for partition in range(partition_count(link, full))}
         for one in read_records(link, begin, read_committed=True):
-            if one.value is not None and self._is_meant(one.value):
+            try:
+                place = _place(one.value or b"")
+            except msgspec.DecodeError:
+                damaged[name] += 1
+                continue
+            if one.value is not None and self._is_meant(place):
                 yield one.value
 
-    def _is_meant(self, value: bytes) -> bool:
-        place, topics = _place(value), self.settings.topics
+    def _is_meant(self, place: _Place) -> bool:
+        topics = self.settings.topics
         begin = self.log.begins[events.partition(events.key(place.stream), topics.events, topics.partitioner)]
         return place.epoch >= begin.epoch and (not self.streams or place.stream in self.streams)
 

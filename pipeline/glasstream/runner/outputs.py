@@ -2,6 +2,8 @@
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -56,6 +58,14 @@ class _File:
             self.scratch_path.replace(self.path)
 
 
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"--out: {path} cannot be written: {error.strerror}") from error
+
+
 def expect_writable(directory: Path) -> None:
     """Check that a directory can be written or created, without creating it.
 
@@ -100,7 +110,8 @@ class OutputDirectory:
         """Add one record of a topic (named without the prefix)."""
         file = self._files.get(topic)
         if file is not None:
-            file.add(record)
+            with _writing(file.path):
+                file.add(record)
 
     def __enter__(self) -> "OutputDirectory":
         return self
@@ -109,4 +120,5 @@ class OutputDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for file in self._files.values():
-            file.close()
+            with _writing(file.path):
+                file.close()

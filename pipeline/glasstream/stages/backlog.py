@@ -176,8 +176,8 @@ class Backlog:
         again
             Whether a predecessor has sent the block already. It is then only kept in case it is lost.
         """
-        if again and self._settled(block):
-            return
+        if (again or not block.count) and self._settled(block):
+            return  # the aggregator will not answer a flush mark after which it has nothing to publish
         stream = self._requests.setdefault(block.stream, _Stream())
         for piece in pieces(block):
             record = self._record(piece)
