@@ -40,6 +40,8 @@ class Registry:
         if self.answer is not None:
             return self.answer, {"error_code": self.answer, "message": "out of order"}
         parts = path.partition("?")[0].strip("/").split("/")
+        if parts[0] == "compatibility":
+            return 200, {"is_compatible": not self.incompatible}
         if parts[0] == "subjects" and body:
             schema = {"schema": body["schema"], "schemaType": body.get("schemaType", "AVRO")}
             if schema not in self.schemas:

@@ -105,6 +105,10 @@ def test_what_is_wrong_with_the_schema_registry_is_named() -> None:
         (well,) = looked(*given)
         assert well.level is Level.OK and "has 0 of 2 schemas" in well.what
         assert_cause(looked(*given, "avro.register=false"), "schema registry", "glasstream.drift.avro-value")
+        made, there.incompatible = subjects(load(assignments=given), {LOGIN: "ann:secret"}), True
+        made.id_of("glasstream.drift.avro-value", avro.schema(novelty.TOPIC), "")
+        assert_cause(looked(*given), "schema registry", "refuses", "glasstream.drift.avro-value")
+        there.incompatible = False
         found = subjects(load(assignments=given), {LOGIN: "ann:secret"})
         for topic in (drift.TOPIC, novelty.TOPIC):
             found.id_of(f"glasstream.{topic.name}.avro-value", avro.schema(topic), "")

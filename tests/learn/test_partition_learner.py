@@ -344,16 +344,44 @@ class Odd(Moody):
 
 
 def test_a_model_that_predicts_nothing_usable_says_what_it_gave() -> None:
-    Odd.answers = iter([{}, {}, "true", 0.5, sys.exit, {"true": float("nan")}])
+    odd = ["true", 0.5, {"banana": 0.5, 7: 0.5}, {"true": -1.0, "false": 2.0}, {"true": 1e300}, {"true": float("nan")}]
+    Odd.answers = iter([{}, *odd, sys.exit, {"true": 1.0}])
     learner = PartitionLearner(0, settings(f"model.name={__name__}:Odd"))
-    for n in range(8):
+    for n in range(9):
         for _ in learner.consume(message(n, event(n))):
             pass
-    details = [found.detail for letter in learner.take_outbox()[1] for found in letter.found]
-    told = [detail.partition("predict: ")[2] for detail in details]
-    wanted = "TypeError: expected probabilities by class from predict_proba_one, got "
-    assert told[:2] == [wanted + "'true'", wanted + "0.5"]
-    assert told[2].startswith("SystemExit") and told[3].startswith("ArithmeticError: expected finite")
+    learner.cut()
+    outbox, dead = learner.take_outbox()
+    told = [found.detail.partition("predict: ")[2] for letter in dead for found in letter.found]
+    assert told[:2] == [
+        f"TypeError: expected probabilities by class from predict_proba_one, got {odd!r}" for odd in ("true", 0.5)
+    ]
+    assert told[2] == (
+        "TypeError: expected probabilities of the labels that it learns, which are texts, from predict_proba_one, got 7"
+    )
+    assert all(one.startswith("ArithmeticError: expected probabilities between 0 and 1, got {") for one in told[3:5])
+    assert told[5].startswith("ArithmeticError: expected finite") and told[6].startswith("SystemExit")
+    assert len(told) == 7 and len(outbox.predictions) == 2
+
+
+class Greedy(Moody):
+    """A model that takes its events apart."""
+
+    def predict_proba_one(self, x, **kwargs):
+        x.clear()
+        return {}
+
+    def learn_one(self, x, y):
+        x["more"] = x.popitem()[1]
+
+
+def test_a_model_may_change_what_it_gets() -> None:
+    learner = PartitionLearner(0, settings(f"model.name={__name__}:Greedy"))
+    for n in range(5):
+        for _ in learner.consume(message(n, event(n))):
+            pass
+    learner.cut()
+    assert learner.take_outbox()[1] == [] and learner.streams["s"].learner.features.names == list(event(0)["x"])
 
 
 class Locked(Moody):

@@ -107,6 +107,20 @@ def test_blocks_that_are_not_adjacent_stay_apart() -> None:
     ]  # fmt: skip
 
 
+def test_a_flush_mark_after_which_nothing_is_due_waits_for_nobody() -> None:
+    """The aggregator commits nothing for the second one, so no progress would ever settle it."""
+    progress = AggregatorProgress()
+    backlog = Backlog(load(assignments=SETTINGS), None, progress)
+    mark = requests.flush_item(stream="s", epoch=0, partition=0, first_row=block(1).first_row)
+    for one in (block(0), mark):
+        backlog.add_request(one)
+    assert len(backlog.take_requests()) == 2 and backlog.outstanding() == {"s": 2}
+    aggregated(progress, block(1).first_row)
+    assert backlog.outstanding() == {}
+    backlog.add_request(mark)
+    assert backlog.outstanding() == {} and backlog.take_requests() == []
+
+
 def test_the_learner_waits_when_it_can_forget_nothing_more() -> None:
     settings = load(
         assignments=(

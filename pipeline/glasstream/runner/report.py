@@ -25,6 +25,8 @@ _LEADING = 4
 """Number of features to name in a progress line."""
 _HISTORY = 400
 """Number of records of a stream to keep for the largest change. Beyond it, every other record is dropped."""
+_FEWEST = 30
+"""Number of events below which no model is compared with the baselines in earnest."""
 _CHECKED = 100
 """Number of events between two checks whether the model diverges."""
 
@@ -280,6 +282,9 @@ class Report:
         else:
             means = f"{number(standing.constant)} (the mean so far), {number(standing.no_change)} (the previous label)"
             line = f"mean absolute error {number(standing.model)} (the model), {means}"
+        if standing.events < _FEWEST:
+            self._say(f"baselines, of only {standing.events:,} events that came with their labels: {line}")
+            return
         if standing.beaten:
             self._say(f"baselines: {line}")
         else:

@@ -170,6 +170,20 @@ class Subjects:
                     return int(found.schema_id)
         return None
 
+    def refuses(self, subject: str, schema: dict[str, Any]) -> bool:
+        """Return whether the registry would refuse a schema, because it is not compatible with the newest version.
+
+        Raises
+        ------
+        UnavailableError
+            The registry does not answer.
+        """
+        from confluent_kafka.schema_registry import Schema
+
+        with self._asked(subject):
+            made = Schema(json.dumps(schema), "AVRO")
+            return bool(self._versions(subject)) and not self._registry.test_compatibility(subject, made)
+
     def _versions(self, subject: str) -> list[int]:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 

@@ -461,7 +461,7 @@ class Relay:
             del self.holds[place]
             log.info("%s[%d] continues", *place)
         for place, (_, reason) in held.items():
-            if reason not in self.holds.values():
+            if place not in self.holds and reason not in self.holds.values():  # registries word a reason in many ways
                 log.warning("%s[%d]: %s; trying again until it succeeds", *place, reason)
             self.holds[place] = reason
             self._due[place] = time.monotonic() + HOLD

@@ -21,6 +21,8 @@ from glasstream.models.live.catalogue import ModelFactory, RiverModel, last_step
 from glasstream_topics.events import LARGEST
 
 _OF: Final = "state of a stream's model"
+_ROUNDING: Final = 1e-6
+"""How far a probability may be outside 0 and 1."""
 
 
 class Prediction(NamedTuple):
@@ -164,7 +166,7 @@ class StreamModel:
             The model raised, or its prediction is not a finite number.
         """
         try:
-            return self._ask(x)
+            return self._ask(x if self.live is not None else dict(x))  # a model may change what it gets
         except NotImplementedError as error:  # River's sign for a classifier that gives no probabilities
             if self.task is Task.REGRESSION or self._ask == self._label_only:
                 raise _raised("predict", error, x) from error
@@ -235,7 +237,7 @@ class StreamModel:
             self._new_class(str(target))
         key = target if self._binary is None else target == self._names.get(True)
         try:
-            self._live.learn_one(x, key)
+            self._live.learn_one(x if self.live is not None else dict(x), key)
         except (Exception, SystemExit) as error:
             raise _raised("learn", error, x) from error
 
@@ -256,8 +258,7 @@ class StreamModel:
         names = self._names
         if not names:
             return NOTHING
-        votes = self._live.predict_proba_one(x)
-        _expect_finite(votes)
+        votes = self._votes(x)
         if len(names) == len(votes) == 2 and (no := votes[False]) != (yes := votes[True]):  # nearly always
             first, second = names[False], names[True]
             return Prediction(first if no > yes else second, {first: no, second: yes}, None)
@@ -265,12 +266,19 @@ class StreamModel:
         return Prediction(max(named, key=named.__getitem__), named, None) if named else NOTHING
 
     def _many(self, x: Mapping[str, Any]) -> Prediction:
-        votes = self._live.predict_proba_one(x)
+        votes = self._votes(x)
         if not votes:
             return NOTHING
-        _expect_finite(votes)
         label = max(votes, key=votes.__getitem__) if self._label_from_votes else self._live.predict_one(x)
         return Prediction(label, votes, None)
+
+    def _votes(self, x: Mapping[str, Any]) -> Mapping[Any, float]:
+        votes: Mapping[Any, float] = self._live.predict_proba_one(x)
+        if self.live is None:
+            _expect_probabilities(votes, str if self._binary is None else bool)
+        elif not isfinite(sum(votes.values())):
+            raise ArithmeticError(_not_finite(votes))
+        return votes
 
     def _label_only(self, x: Mapping[str, Any]) -> Prediction:
         """Predict with a classifier that gives no probabilities."""
@@ -315,11 +323,18 @@ def _not_learned(value: float, outcome: int) -> NotLearned | ModelRaised:
     return ModelRaised(f"predict: ArithmeticError: {_not_within(value)}")
 
 
-def _expect_finite(votes: Mapping[Any, float]) -> None:
-    if type(votes) is not dict and not isinstance(votes, Mapping):
+def _expect_probabilities(votes: Any, kind: type) -> None:
+    """Check what a model that is not ours predicts: probabilities by the labels that it learns."""
+    if not isinstance(votes, Mapping):
         raise TypeError(f"expected probabilities by class from predict_proba_one, got {votes!r:.100}")
     if not isfinite(sum(votes.values())):
         raise ArithmeticError(_not_finite(votes))
+    for key, vote in votes.items():
+        if not isinstance(key, kind):
+            labels = "the labels that it learns" + (", False and True," if kind is bool else ", which are texts,")
+            raise TypeError(f"expected probabilities of {labels} from predict_proba_one, got {key!r:.100}")
+        if not -_ROUNDING <= vote <= 1.0 + _ROUNDING:
+            raise ArithmeticError(f"expected probabilities between 0 and 1, got {dict(votes)}")
 
 
 def _not_finite(votes: Mapping[Any, float]) -> str:

@@ -14,17 +14,20 @@ def registered(context: DoctorContext) -> list[Finding]:
     try:
         found = subjects(settings, context.environment)
         copies = {topic.in_avro(): avro.schema(topic) for topic in settings.in_avro}
-        lacking = [
-            copy for copy, made in copies.items() if found.find(value_subject(copy, settings.prefix), made) is None
-        ]
+        names = {copy: value_subject(copy, settings.prefix) for copy in copies}
+        lacking = [copy for copy, made in copies.items() if found.find(names[copy], made) is None]
+        refused = [names[copy] for copy in lacking if found.refuses(names[copy], copies[copy])]
     except ImportError as error:
         return [fail(check, f"the package {error.name} is missing", INSTALL)]
     except GlasstreamError as error:
         return [fail(check, str(error), "the Avro publisher waits until the registry gives the schemas")]
+    if refused:
+        said = f"{settings.avro.registry} refuses the schemas of this release under the subjects {', '.join(refused)}"
+        return [fail(check, said, "change their compatibility mode, or delete versions that are not of Glasstream")]
     if lacking and not settings.avro.register:
-        names = ", ".join(value_subject(copy, settings.prefix) for copy in lacking)
+        subjects_lacking = ", ".join(names[copy] for copy in lacking)
         files = ", ".join(copy.schema_file for copy in lacking)
-        said = f"{settings.avro.registry} lacks schemas of this release under the subjects {names}"
+        said = f"{settings.avro.registry} lacks schemas of this release under the subjects {subjects_lacking}"
         return [fail(check, said, f"register {files}, or set avro.register = true")]
     have = len(copies) - len(lacking)
     return [ok(check, f"{settings.avro.registry} has {have} of {len(copies)} schemas; the worker registers the others")]
