@@ -78,7 +78,7 @@ def test_no_zero_is_negative() -> None:
 )
 def test_the_model_is_shown_beside_its_baselines(said: str, expected: str) -> None:
     one, shown = report(200)
-    targets = ["no", "no", "no", "yes", "no"]
+    targets = ["no", *(["no", "no", "yes", "no"] * 10)]
     one.add(
         "predictions",
         [
@@ -93,6 +93,15 @@ def test_the_model_is_shown_beside_its_baselines(said: str, expected: str) -> No
     if said == "no":
         beyond = "kappa-M 0.000, kappa-temporal 0.500, balanced accuracy 50.0%"
     assert f"beyond the baselines: {beyond}" in shown.getvalue()
+
+
+def test_a_few_events_are_no_reason_for_a_warning() -> None:
+    one, shown = report(200)
+    one.add("predictions", [prediction(seq, "no", 0.0, "accuracy", predicted="yes") for seq in range(5)])
+    one.add("importance", [estimate(99, {"a": 1.0})])
+    one.table(1.0)
+    assert "baselines, of only 4 events that came with their labels: right in 0.0%" in shown.getvalue()
+    assert "warning" not in shown.getvalue()
 
 
 def test_events_without_a_label_are_counted() -> None:
