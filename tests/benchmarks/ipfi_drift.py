@@ -16,6 +16,7 @@ paper; by default it would take in one of a thousand.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import random
@@ -131,6 +132,8 @@ def main() -> None:
     parser.add_argument("--ours", action="store_true", help="leave out theirs, whose time is most of it")
     parser.add_argument("--forest", type=json.loads, default={}, help="other settings of the forest, as JSON")
     arguments = parser.parse_args()
+    if not arguments.ours and importlib.util.find_spec("ixai") is None:
+        parser.error("ixai is not installed: pip install ixai==0.1.3, or give --ours")
     sides = ("ours",) if arguments.ours else ("ours", "theirs")
     for name in arguments.streams:
         for seed in map(int, arguments.seeds.split(",")):

@@ -36,6 +36,7 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
         "python",
         "tests/estimators/coverage.py",
     ): "takes minutes; tests/estimators/test_coverage.py makes fewer runs",
+    ("python", "tests/benchmarks/ipfi_drift.py"): "needs ixai, and takes minutes for each stream",
     ("python", "tests/chaos/soak.py"): "takes hours; tests/integration/test_soak.py runs short ones",
     ("glasstream", "paper"): "takes hours on data sets that are not here; tests/command/test_paper.py runs a small one",
     ("glasstream", "model"): "needs a stream of a trained model; tests/integration/test_pushed.py replaces one",
