@@ -217,10 +217,25 @@ def label_limits(edges, used):  # type: ignore[no-untyped-def]
 
 
 @bare_kernel
+def raise_to_members(block, members, s):  # type: ignore[no-untyped-def]
+    """Give a pair at least the block of its features: their level may decide how far their difference varies.
+
+    Parameters
+    ----------
+    block
+        (s,) rows of a block.
+    members
+        (s, 2) places of the features of each pair; negative for what is no pair.
+    """
+    if members[s, 0] >= 0:
+        block[s] = max(block[s], block[members[s, 0]], block[members[s, 1]])
+
+
+@bare_kernel
 def feed(  # type: ignore[no-untyped-def]
     first_row, values, levels, learn, key, limits, level_limits,
-    edges, used, counts, risk, answer, seen, open_sums, squares, block, gathered, product, wealth, best, start,
-    mean, robust, variance, number, level_open_sums, level_squares, level_block, level_gathered, level_product,
+    edges, used, counts, risk, answer, seen, open_sums, squares, block, members, gathered, product, wealth, best,
+    start, mean, robust, variance, number, level_open_sums, level_squares, level_block, level_gathered, level_product,
     level_wealth, level_best, level_start,
 ):  # fmt: skip
     """Feed rows to all series until one of them exceeds its limit.
@@ -280,6 +295,7 @@ def feed(  # type: ignore[no-untyped-def]
                     gathered[s] = 0
                     if learn and (block[s] > 1 or seen[s] % _SELDOM == 0):
                         block[s] = block_of_values(seen[s], squares, s)
+                        raise_to_members(block, members, s)
             if s >= level_width:
                 continue
             level = levels[i, s]

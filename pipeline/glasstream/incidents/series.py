@@ -90,6 +90,7 @@ class Series:
         self.pairs.append(pair)
         for name, fresh in _fresh_values(1).items():
             self.arrays[name] = np.concatenate([self.arrays[name], fresh])
+        self.arrays["members"][-1] = 1 + pair.first, 1 + pair.second
 
     @property
     def until_due(self) -> int:
@@ -316,7 +317,9 @@ class Series:
     def _find_block(self, place: int, values: Floats) -> None:
         betting.sum_first_ranks(ranks(values), self.arrays["open_sums"], self.arrays["squares"], place)
         self.arrays["seen"][place] = len(values)
-        self.arrays["block"][place] = betting.block_of_values(len(values), self.arrays["squares"], place)
+        block, members = self.arrays["block"], self.arrays["members"]
+        block[place] = betting.block_of_values(len(values), self.arrays["squares"], place)
+        betting.raise_to_members(block, members, place)
 
 
 def warm_up() -> None:
@@ -339,6 +342,7 @@ def _fresh_values(number: int) -> dict[str, NDArray[Any]]:
         "open_sums": np.zeros((number, 2 * betting.SCALES)),
         "squares": np.zeros((number, 2 * betting.SCALES)),
         "block": np.ones(number, np.int64),
+        "members": np.full((number, 2), -1, np.int64),
         "gathered": np.zeros(number, np.int64),
         "product": np.ones(bets),
         "wealth": np.zeros(bets),
