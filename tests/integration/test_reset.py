@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from glasstream.command.exit_codes import DIFFERS
 from glasstream.errors import InputError
 from glasstream_topics import events
 from tests.deployment import OFTEN, SETTINGS, Deployment, assert_same, wait_for
@@ -50,6 +51,17 @@ def test_a_stream_begins_anew_whoever_is_killed(deploy: Deploy, monkeypatch: pyt
     every = ("--set", f"publish.every={deployment.settings.publish.every}")
     said = commands.well("replay", "--compare", *every).out
     assert "predictions: 840 published records, 840 of them computed again" in said and "others" not in said
+    unknown = commands.run("replay", "--stream", "s", "--stream", "nobody").error
+    assert isinstance(unknown, InputError) and "expected one of 's', 't'" in str(unknown) and "'nobody'" in str(unknown)
+    place, first = f"{deployment.settings.prefix}predictions", theirs["predictions"][0]
+    for value in (b"{nope", first.replace(b'"seq":0', b'"seq":7')):
+        deployment.producer.produce(place, value, b"t")
+    assert deployment.producer.flush(60.0) == 0
+    compared = commands.run("replay", "--compare", *every)
+    line = "predictions: 841 published records, 840 of them computed again; the first of the 1 others: {"
+    assert compared.code == DIFFERS and line in compared.out and "; 1 messages are no records" in compared.out
+    every_row = commands.run("replay", "--compare", "--stream", "t", "--set", "publish.every=1")
+    assert "more computed, which Kafka has deleted or which were never published" in every_row.out
 
     said = commands.well("reset", "s", "--yes", "--wait").out
     assert (

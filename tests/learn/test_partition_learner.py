@@ -331,7 +331,7 @@ def test_a_model_that_raises_gives_a_dead_letter_and_the_stream_goes_on() -> Non
 
 
 class Odd(Moody):
-    """A model whose predictions are none."""
+    """A classifier that gives no probabilities of its labels."""
 
     answers = iter(())
 

@@ -6,7 +6,7 @@ import pytest
 
 from glasstream.errors import StalledError
 from glasstream.operate import mark
-from glasstream.operate.mark import LONG_SECONDS, STILL_SECONDS, Mark, wait
+from glasstream.operate.mark import LONG_SECONDS, STILL_SECONDS, Mark, wait_until_passed
 from glasstream.operate.state import Place, State
 from glasstream.settings import Settings
 
@@ -29,7 +29,7 @@ def waited(monkeypatch: pytest.MonkeyPatch, states: Iterator[list[Place]], step:
     monkeypatch.setattr(mark, "pause", pause)
     monkeypatch.setattr(mark, "state", lambda settings: State(prefix="", partitions=next(states), streams=[], notes=[]))
     said: list[str] = []
-    wait(MARK, Settings(), said.append, clock=lambda: now[0])
+    wait_until_passed(MARK, Settings(), said.append, clock=lambda: now[0])
     return said
 
 

@@ -1,4 +1,4 @@
-"""What the Avro publisher makes of the published records, and what it waits for."""
+"""The Avro publisher copies published records completely, and waits where it cannot."""
 
 import asyncio
 import io
@@ -105,7 +105,7 @@ def test_dead_letters_come_back(
 
 
 def test_a_reader_may_choose_fields_and_name_one_type_of_a_union() -> None:
-    """As a table with columns does: Avro resolves the union record by record."""
+    """A table has a column of one type, and Avro resolves the union record by record."""
     encoder = ENCODERS["predictions"]
     fields = [{"name": "seq", "type": "long"}, {"name": "target", "type": ["null", "string"]}]
     reader = fastavro.parse_schema({"type": "record", "name": "glasstream.predictions.Prediction", "fields": fields})

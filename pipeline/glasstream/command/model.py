@@ -32,8 +32,7 @@ def push(
     """
     from glasstream.command.expect import reached
     from glasstream.errors import InputError
-    from glasstream.operate.mark import known
-    from glasstream.operate.mark import wait as wait_for
+    from glasstream.operate.mark import known, wait_until_passed
     from glasstream.operate.models import find, letters_end, name_model, read_file, refusal, store
     from glasstream.operate.state import state
 
@@ -54,7 +53,7 @@ def push(
             mark = name_model(settings, stream, name)
             click.echo(f"{mark.place}: the next event of stream {stream} is predicted by the model {name}, if it fits")
             if wait:
-                wait_for(mark, settings, lambda line: click.echo(line, err=True), ("learner",))
+                wait_until_passed(mark, settings, lambda line: click.echo(line, err=True), ("learner",))
                 reason = refusal(settings, mark, end)
                 if reason is not None:
                     click.echo(f"{mark.place}: the learner has refused the model: {reason}", err=True)

@@ -25,8 +25,7 @@ def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) 
     records stay.
     """
     from glasstream.command.expect import reached
-    from glasstream.operate.mark import known, send_mark
-    from glasstream.operate.mark import wait as wait_for
+    from glasstream.operate.mark import known, send_mark, wait_until_passed
     from glasstream.operate.state import state
     from glasstream_topics import events
 
@@ -51,7 +50,7 @@ def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) 
         where = "a later epoch (earlier reset marks decide which one)" if behind else f"epoch {one.epoch + 1}"
         click.echo(f"{mark.place}: reset mark written; the next event of the stream starts {where}")
         if wait:
-            wait_for(mark, settings, lambda line: click.echo(line, err=True))
+            wait_until_passed(mark, settings, lambda line: click.echo(line, err=True))
     return 0
 
 

@@ -25,7 +25,7 @@ class Pair(NamedTuple):
     first: int
     second: int
     ratio: float
-    """What the second is multiplied by to be like the first; negative if one falls where the other rises."""
+    """Factor that makes the second feature like the first; negative if one falls where the other rises."""
 
 
 def differences(values: Floats, pairs: Sequence[Pair]) -> Floats:

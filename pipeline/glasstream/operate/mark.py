@@ -18,7 +18,7 @@ from glasstream_topics import events
 LONG_SECONDS: Final = 10.0
 """Seconds after which somebody who waits is told what may be the cause."""
 STILL_SECONDS: Final = 240.0
-"""Seconds without any progress of the stages after which nobody waits any longer. Until then, a stage may compile."""
+"""Seconds without progress of the stages after which a command gives up. Compiling takes less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _is_before(mark: Mark, place: Place) -> bool:
     return place.offset is None or place.offset <= mark.offset
 
 
-def wait(
+def wait_until_passed(
     mark: Mark,
     settings: Settings,
     say: Callable[[str], None],

@@ -34,7 +34,7 @@ COMPARED: Final = tuple(one.name for one in ALL if one.published and one.json is
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """What is kept of a partition of `events`.
+    """The kept messages of one partition of `events`.
 
     Attributes
     ----------
@@ -79,11 +79,8 @@ class Log:
     def defaults(self) -> dict[str, Setting]:
         """Settings of the stages, as defaults for a replay."""
         theirs = adopted({**self.detector, **self.learner})
-        values: dict[str, Setting] = {
-            key: value
-            for key, value in theirs.items()
-            if value is not None and key != _DIGEST  # that of the given file
-        }
+        theirs.pop(_DIGEST, None)  # it is that of the file that the replay gets
+        values: dict[str, Setting] = {key: value for key, value in theirs.items() if value is not None}
         if self.learner and self.detector:
             values["explain.methods"] = f"{values['explain.methods']},{NOVELTY}".strip(",")
         return values
