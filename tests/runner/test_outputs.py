@@ -11,6 +11,6 @@ from glasstream.runner.outputs import OutputDirectory
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     (tmp_path / "predictions.part").symlink_to("/dev/full")
     record = b'{"stream":"s","seq":1,"text":"' + b"x" * 100_000 + b'"}'
-    with pytest.raises(InputError, match=r"predictions\.jsonl cannot be written: No space left on device"):
-        with OutputDirectory(tmp_path, ("predictions",)) as out:
-            out.add("predictions", record)
+    full = pytest.raises(InputError, match=r"predictions\.jsonl cannot be written: No space left on device")
+    with full, OutputDirectory(tmp_path, ("predictions",)) as out:
+        out.add("predictions", record)
