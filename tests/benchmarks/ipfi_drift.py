@@ -117,7 +117,7 @@ def compared(folder: Path, name: str, seed: int, sides: tuple[str, ...], options
     line: dict[str, Any] = {"stream": name, "seed": seed, "forest": options, "paper": {}} | {side: {} for side in sides}
     for (sampling, alpha), numbers in stream.paper.items():
         key = f"{sampling} {alpha:g}"
-        line["paper"][key] = [median for median, _ in numbers]
+        line["paper"][key] = list(numbers)
         for side in sides:
             line[side][key] = [round(found[f"{side} {key} {phase}"], 4) for phase in PHASES]
     line["correct"] = [round(float(part.mean()), 3) for part in np.array_split(learner.correct, 10)]

@@ -155,10 +155,10 @@ def test_the_score_of_two_classes_beyond_what_a_model_knows_is_told_of() -> None
     copy = order + 0.3 * draws.normal(size=1_200) + np.where(order > 0.0, 4.0 * order, 0.0)
     targets = (draws.uniform(size=1_200) < 1 / (1 + np.exp(-copy))).astype(float)
     data = Table(("order", "copy"), np.column_stack((order, copy)), (), targets, ("no", "yes"))
-    found = drift(data, 0, feature="order")
+    found = drift(data, 0, feature="order", by_score=True)
     assert found.gbmap > 0.8 and 0.0 < found.positives < 1.0
-    assert found == drift(data, 0, feature="order")
-    by_loss = drift(data, 0, feature="order", by_score=False)
+    assert found == drift(data, 0, feature="order", by_score=True)
+    by_loss = drift(data, 0, feature="order")
     assert by_loss.drift == found.drift and by_loss.positives < found.positives
 
 

@@ -18,6 +18,7 @@ from glasstream.research.papers import models
 from glasstream.research.papers.ipfi_drift import BLOCK, INTERVAL, STREAMS, Drift, Stream, events_of
 from glasstream.research.papers.ipfi_table1 import Table1
 from glasstream.research.papers.models import StreamLearner
+from glasstream.research.papers.streams import generated
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -86,6 +87,13 @@ def test_a_drift_swaps_features_and_functions_and_a_gradual_one_mixes() -> None:
     _, gradual, _ = events_of(None, swapped._replace(width=2_000), 1, shuffle=True)
     share = (gradual[:, age] > 80).reshape(8, 500).mean(axis=1)
     assert np.all(np.diff(share) > 0) and share[0] < 0.1 < 0.9 < share[-1]
+
+
+def test_the_new_stream_begins_at_the_drift() -> None:
+    _, rows, targets = events_of(None, Stream("agrawal", 400, 200, 2, (2, 2), (), {}), 1, shuffle=True)
+    _, old, classes = generated("agrawal", 2, 400, 1)
+    assert np.array_equal(rows[:190], old[:190]) and np.array_equal(targets[:190], classes[:190])
+    assert any(np.array_equal(rows[210:], old[k : k + 190]) for k in range(21))
 
 
 @pytest.mark.slow
