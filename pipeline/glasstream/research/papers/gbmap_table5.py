@@ -158,7 +158,16 @@ class Table5(Experiment):
         return figure
 
 
-def scores(table: Table, sizes: Sequence[int], split: int, candidates: int, searched: int | None = None) -> Json:
+def scores(
+    table: Table,
+    sizes: Sequence[int],
+    split: int,
+    candidates: int,
+    searched: int | None = None,
+    *,
+    starts: int = STARTS,
+    tested: float = 0.5,
+) -> Json:
     """Return the test scores of a split by method and number of components, and of all original features.
 
     Parameters
@@ -169,15 +178,19 @@ def scores(table: Table, sizes: Sequence[int], split: int, candidates: int, sear
         Number of β to draw.
     searched
         Number of training rows that the search for β uses; None for all.
+    starts
+        Number of starts of each learner.
+    tested
+        Share of the rows to test with.
     """
-    train, test = parted(len(table.targets), split, 0, 0.5)
+    train, test = parted(len(table.targets), split, 0, tested)
     draws = np.random.Generator(np.random.PCG64([split, 3]))
     betas = draws.uniform(1.0, 20.0, candidates).tolist()
     chosen = train[:searched]
     held, kept = np.split(chosen, [len(chosen) // 4])
     tried = []
     for beta in betas:
-        model = _fitted(table, kept, beta, max(sizes), split)
+        model = _fitted(table, kept, beta, max(sizes), starts, split)
         embedded = model.transform(table.rows[chosen])
         own, other = embedded[len(held) :], embedded[: len(held)]
         tried.append([score(table, kept, own[:, :size], held, other[:, :size]) for size in sizes])
@@ -186,7 +199,7 @@ def scores(table: Table, sizes: Sequence[int], split: int, candidates: int, sear
     rows = {"train": encoding.encode(table.rows[train]), "test": encoding.encode(table.rows[test])}
     result: Json = {"betas": best, "linear": score(table, train, rows["train"], test, rows["test"])}
     for beta in dict.fromkeys(best):
-        model = _fitted(table, train, beta, max(sizes), split)
+        model = _fitted(table, train, beta, max(sizes), starts, split)
         one, other = model.transform(table.rows[train]), model.transform(table.rows[test])
         for size, own_beta in zip(sizes, best, strict=True):
             if own_beta == beta:
@@ -199,11 +212,11 @@ def scores(table: Table, sizes: Sequence[int], split: int, candidates: int, sear
     return result
 
 
-def _fitted(table: Table, places: Any, beta: float, learners: int, seed: int) -> Any:
+def _fitted(table: Table, places: Any, beta: float, learners: int, starts: int, seed: int) -> Any:
     kind = GBMAPClassifier if table.classes else GBMAPRegressor
     model = kind(
         n_learners=learners, beta=beta, ridge=PAPER_FEATURES.ridge, max_iter=PAPER_FEATURES.iterations,
-        n_starts=STARTS, categories=table.categorical, random_state=seed,
+        n_starts=starts, categories=table.categorical, random_state=seed,
     )  # fmt: skip
     return model.fit(table.rows[places], table.targets[places])
 

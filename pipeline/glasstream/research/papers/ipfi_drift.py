@@ -170,8 +170,8 @@ class Drift(Experiment):
         "Elsewhere Glasstream explains an event before the model learns it.",
         f"{BLOCK} events share the model, before or after they are learned. The interval reference uses the model at "
         "the end of the interval, as the authors do.",
-        "A number is the median over the intervals of a phase. The authors' code has one stream and one seed of the "
-        "forest for the tables (`datastream_seed` 1, `model_iterations` 1), so a number varies as that of a repetition.",
+        "A number is the median over the intervals of a phase. The authors' code has one stream and one forest for the "
+        "tables (`datastream_seed` 1, `model_iterations` 1), so a number varies as that of one repetition.",
         "Both streams of elec2 have the same rows in the same order, and the new one begins at the drift, as in the "
         "authors' code.",
     )
