@@ -10,7 +10,6 @@ authors' code does (`--start normal`).
 - `paper`: the paper's areas of GBMAP and of the Euclidean distance
 - `ours`, `theirs`: the dropped feature, its `drift`, the areas `gbmap` and `euclidean`, the share of `positives` in b,
   and the CPU `seconds` of all fits; the kernels are loaded, and theirs compiled, before the time is taken
-- `score_drift`: for classes, the drift of the dropped feature in the loss to detect, which does not choose it
 - `by_feature`: both areas, if a feature is dropped, of ours and of theirs
 - `variants`: the Euclidean area of the feature that ours drops, if the distance, the loss to detect or the threshold is
   another: what the text of the paper leaves open. A squared distance has the same area. With `--descending`, the upper
@@ -167,23 +166,19 @@ def area(scores: np.ndarray, positive: np.ndarray) -> float | None:
     return round(gbmap_drift.area(scores, positive), 4) if 0 < positive.sum() < len(positive) else None
 
 
-def judged(source: Arrays, side: Arrays, scores: np.ndarray | None) -> dict[str, Any]:
+def judged(source: Arrays, side: Arrays) -> dict[str, Any]:
     """Return what a side found by the protocol, and both areas by feature."""
     targets = source["targets"]
-    drifts, areas, shares, score_drifts = {}, {}, {}, {}
+    drifts, areas, shares = {}, {}, {}
     for feature in features(source):
         split, f = split_of(source, feature), side[f"{feature}:f"]
         losses = fitted_loss(f, targets)
         drifts[feature] = float(losses[split["beyond"]].mean() - losses[split["within"]].mean())
-        if scores is not None:
-            losses = np.square(scores - f)
-            score_drifts[feature] = float(losses[split["beyond"]].mean() - losses[split["within"]].mean())
         positive = positives(losses, split["within"], split)
         shares[feature] = round(float(positive[len(split["within"]) :].mean()), 3)
         areas[feature] = [area(side[f"{feature}:indicator"], positive), area(split["euclidean"], positive)]
     most = max(drifts, key=lambda feature: drifts[feature])
     chosen = {"feature": most, "drift": round(drifts[most], 4), "gbmap": areas[most][0], "euclidean": areas[most][1]}
-    chosen |= {"score_drift": round(score_drifts[most], 4)} if scores is not None else {}
     return chosen | {"positives": shares[most], "seconds": round(float(side["seconds"]), 2), "by_feature": areas}
 
 
@@ -198,7 +193,7 @@ def variants(table: Any, source: Arrays, feature: str, scores: np.ndarray | None
     split, targets = split_of(source, feature), source["targets"]
     asked = np.concatenate((split["within"], split["beyond"]))
     f, encoded, known = split["f"], split["rows"], split["known"]
-    losses = fitted_loss(f, targets) if scores is None else np.square(scores - f)
+    losses = fitted_loss(f, targets)
     positive = positives(losses, split["within"], split)
 
     def distances(rows: np.ndarray, k: int = NEIGHBOURS) -> np.ndarray:
@@ -232,7 +227,7 @@ def variants(table: Any, source: Arrays, feature: str, scores: np.ndarray | None
 
         penalised = LogisticRegression(max_iter=1_000).fit(encoded, targets).decision_function(encoded)
         others = {
-            "logistic loss": fitted_loss(f, targets),
+            "squared distance from the score": np.square(scores - f),
             "squared distance from the class": np.square(targets - f),
             "penalised score": np.square(penalised - f),
         }
@@ -247,7 +242,7 @@ def compared(table: Any, name: str, seed: int, python: str | None) -> dict[str, 
 
     scores = scores_of(table) if table.classes else None
     source = ours(table, seed)
-    own = judged(source, source, scores)
+    own = judged(source, source)
     by_feature = {"ours": own.pop("by_feature")}
     line: dict[str, Any] = {"data": name, "seed": seed, "paper": [PAPER[name].auc, PAPER[name].auc_euclidean]}
     line["ours"] = own
@@ -258,7 +253,7 @@ def compared(table: Any, name: str, seed: int, python: str | None) -> dict[str, 
             if subprocess.run(command, check=False).returncode:
                 raise SystemExit(f"theirs failed on {name}")
             with np.load(Path(place) / "theirs.npz") as arrays:
-                line["theirs"] = judged(source, dict(arrays), scores)
+                line["theirs"] = judged(source, dict(arrays))
         by_feature["theirs"] = line["theirs"].pop("by_feature")
     return line | {"variants": variants(table, source, own["feature"], scores), "by_feature": by_feature}
 

@@ -56,12 +56,12 @@ def test_a_section_says_what_was_run_and_what_was_left_out() -> None:
     assert max(map(len, first.splitlines())) <= 120
     assert first.replace("\n", " ") == (
         "1 of 2 numbers of the paper hold; 1 is off by more than 3.5 standard errors. This is the quick form, without "
-        "all streams but stagger, and three of five repetitions. Options: `--order before`, `--shuffle yes`. "
+        f"{drift.quick_omits}. Options: `--order before`, `--shuffle yes`. "
         "2 repetitions on stagger fu. 1, 40 s of CPU time, Python 3.11.2, River 0.26.1, 2 November 2026."
     )
     assert table == to_markdown(ROWS)
     whole = section(drift, Request(None, 2, choices=choices), done, ROWS)
-    assert "quick" not in whole and "2 of 5 repetitions on" in whole.replace("\n", " ")
+    assert "quick" not in whole and f"2 of {drift.repetitions} repetitions on" in whole.replace("\n", " ")
 
 
 def test_the_summary_counts_every_number_that_has_a_verdict() -> None:
