@@ -36,7 +36,7 @@ import numpy as np
 
 DATA = Path(os.environ.get("GLASSTREAM_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 SETS = "auto_mpg,air_quality,qm9_10k,breast_cancer_wdbc,eeg_eye_state,higgs_10k"
-"""Data sets whose Euclidean areas differ from the paper's."""
+"""Data sets that are compared by default."""
 NEIGHBOURS, LEARNERS, BETA, RIDGE, ITERATIONS, TOLERANCE = 5, 20, 5.0, 1e-3, 200, 1e-3
 Arrays = dict[str, np.ndarray]
 

@@ -8,7 +8,7 @@ chooses for ours.
 
 - `paper`, `ours`, `theirs`: test scores (R² or accuracy) by number of components
 - `rows`: number of training rows; `--shares` lists the shares of the rows to train with
-- `seconds`: CPU seconds of all fits of ours and of theirs; theirs compile in each
+- `seconds`: CPU seconds of ours, with the search for β and PCA, and of theirs, with compiling but without a search
 
 `--starts` is the number of starts of each of our learners and of theirs whole maps, of which both keep the best. For
 theirs, see `gbmap.py`: a checkout named by `GLASSTREAM_PEERS`, and a Python with JAX in `--python`.

@@ -94,16 +94,18 @@ def summary(page: str) -> str:
     --------
     >>> print(summary("| a | 1 | 1 | | +0 | holds |\\n| b | 1 | 5 | | +4 | worse by 4.0 s.e. |"))
     1 of 2 numbers of the papers (50.0 %) are beyond 2 standard errors on the worse side, 1 of them beyond 3.5.
+    >>> summary("| a | 1 | 2 | | +2 | worse by 2.0 s.e. |")[:6]  # a rounded 2.04, which has no such verdict below 2
+    '1 of 1'
     """
-    excess = []
+    held, beyond = 0, []
     for line in page.splitlines():
         verdict = line.rstrip("| ").rpartition("|")[2].strip()
         if verdict in ("holds", "better"):
-            excess.append(0.0)
+            held += 1
         elif found := _BEYOND.fullmatch(verdict):
-            excess.append(float(found[1]))
-    beyond, far = (sum(one > limit for one in excess) for limit in (HOLDS, FAR))
-    share = f"{beyond:,} of {len(excess):,} numbers of the papers ({100 * beyond / max(1, len(excess)):.1f} %)"
+            beyond.append(float(found[1]))
+    count, far = held + len(beyond), sum(one > FAR for one in beyond)
+    share = f"{len(beyond):,} of {count:,} numbers of the papers ({100 * len(beyond) / max(1, count):.1f} %)"
     return f"{share} are beyond {HOLDS:g} standard errors on the worse side, {far:,} of them beyond {FAR:g}."
 
 
