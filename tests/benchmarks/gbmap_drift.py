@@ -149,7 +149,7 @@ def features(source: Arrays) -> list[str]:
 
 
 def fitted_loss(f: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return the loss by which a feature is chosen: logistic or squared."""
+    """Return the loss of each row, logistic or squared: it chooses the feature, and is what the indicators detect."""
     return np.logaddexp(0, -targets * f) if is_classes(targets) else np.square(targets - f)
 
 

@@ -1,4 +1,4 @@
-"""Linear models on the components of GBMAP, ours beside the authors' code on the same splits. One JSON line a split.
+"""Linear models on the components of GBMAP, ours beside the authors' code. One JSON line for each split.
 
     python tests/benchmarks/gbmap_features.py --data DIR [--sets qm9_10k] [--splits 5] [--starts 1] [--shares 0.5]
         [--python PATH]
@@ -10,8 +10,9 @@ chooses for ours.
 - `rows`: number of training rows; `--shares` lists the shares of the rows to train with
 - `seconds`: CPU seconds of ours, with the search for β and PCA, and of theirs, with compiling but without a search
 
-`--starts` is the number of starts of each of our learners and of theirs whole maps, of which both keep the best. For
-theirs, see `gbmap.py`: a checkout named by `GLASSTREAM_PEERS`, and a Python with JAX in `--python`.
+`--starts` is the number of starts: of each learner in ours, of the whole map in theirs; both keep the best. The
+experiment has five. For theirs, see `gbmap.py`: a checkout named by `GLASSTREAM_PEERS`, and a Python with JAX in
+`--python`.
 """
 
 import argparse

@@ -1,17 +1,19 @@
-"""Errors of iPFI with the forest of an older River, beside those with the forest of this River. One JSON line each.
+"""Errors of iPFI with the forest of an older River, beside those with the forest of this River. JSON lines.
 
-    python tests/benchmarks/older_forest.py --data DIR --python PATH [--streams "elec2 fe. 1"] [--seeds 1]
+    python tests/benchmarks/older_forest.py --data DIR [--python PATH] [--streams "elec2 fe. 1"] [--seeds 1]
 
 PATH is a Python with River 0.11.1, the version in the requirements of the authors' code, and with a NumPy below 2.
 Both forests learn the same events of `glasstream paper ipfi-drift` with the same seed, and our iPFI explains them.
+
+There is a line for each stream, seed and forest:
 
 - `river`, `seed`: version of River; seed of the stream, of the forest and of iPFI
 - `correct`: share of the events that the forest predicts correctly before it learns them
 - `resets`: number of trees that a detected drift replaced
 - `errors`, `paper`: for each sampling and alpha the errors of the whole stream, before and after the drift
 
-The older River runs in a process of its own, which sends its trees as arrays after each block. Its forest itself
-predicts the last events as well, and a difference ends the program.
+The older River runs in a process of its own, which sends its trees as arrays after each block. At the end, its
+forest itself predicts the last events too; if the arrays predict otherwise, the program fails.
 """
 
 import argparse
@@ -173,7 +175,7 @@ class Older:
         self.features = names
         self._labels = numba.njit(labels_of)
         self._process = subprocess.Popen([python, __file__, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.river = self._ask("new", list(names), trees, seed)
+        self.version = self._ask("new", list(names), trees, seed)
         self._arrays: dict[str, np.ndarray] | None = None
         self.correct: list[bool] = []
 
@@ -189,7 +191,7 @@ class Older:
         self._arrays = None
 
     def predictor(self) -> "Older":
-        """Return itself: `followed` asks a predictor only before the next block."""
+        """Return itself. `followed` uses a predictor only until the next block is learned."""
         return self
 
     def evaluate(self, rows: np.ndarray) -> Any:
@@ -200,11 +202,13 @@ class Older:
         labels = self._labels(np.ascontiguousarray(rows), *(self._arrays[key] for key in ("nodes", "leaves", "trees")))
         return Output(np.eye(CLASSES)[labels], labels)
 
-    def resets(self, rows: np.ndarray) -> int:
-        """Return the number of resets, once both forms of the forest agree on these rows."""
+    def end(self, rows: np.ndarray) -> int:
+        """End the other process, and return the number of resets, if both forms of the forest agree on these rows."""
         if self._ask("predict", rows.tolist()) != self.evaluate(rows).labels.tolist():
             raise SystemExit("the arrays do not predict as the forest does")
-        return int(self._ask("resets"))
+        resets = int(self._ask("resets"))
+        self._process.communicate()  # the end of its input ends it
+        return resets
 
 
 def compared(folder: Path, name: str, seed: int, python: str | None) -> Any:
@@ -215,7 +219,7 @@ def compared(folder: Path, name: str, seed: int, python: str | None) -> Any:
     from glasstream.research.papers.models import StreamLearner
 
     class Ours(StreamLearner):
-        river = __version__
+        version = __version__
 
         def __init__(self) -> None:
             super().__init__(forest.ARFClassifier(TREES, binary_split=True, seed=seed), names)
@@ -224,8 +228,8 @@ def compared(folder: Path, name: str, seed: int, python: str | None) -> Any:
         def learn(self, rows: np.ndarray, targets: np.ndarray) -> Any:
             self.correct += (super().learn(rows, targets) == targets).tolist()
 
-        def resets(self, rows: np.ndarray) -> int:
-            return int(self._live.to_river().n_drifts_detected()) if self._live else 0
+        def end(self, rows: np.ndarray) -> int:
+            return int(self.river().n_drifts_detected())
 
     stream = STREAMS[name]
     names, rows, targets = events_of(folder, stream, seed, shuffle=True)
@@ -233,11 +237,11 @@ def compared(folder: Path, name: str, seed: int, python: str | None) -> Any:
         found = followed(stream, rows, targets, learner, explainers_of(seed), seed, order="after")
         line = {
             "stream": name,
-            "river": learner.river,
+            "river": learner.version,
             "seed": seed,
             "correct": round(float(np.mean(learner.correct)), 3),
         }
-        line |= {"resets": learner.resets(rows[-CHECKED:]), "paper": {}, "errors": {}}
+        line |= {"resets": learner.end(rows[-CHECKED:]), "paper": {}, "errors": {}}
         for (sampling, alpha), numbers in stream.paper.items():
             key = f"{sampling} {alpha:g}"
             line["paper"][key] = numbers

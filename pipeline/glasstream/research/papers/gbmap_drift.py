@@ -266,7 +266,7 @@ class Drift(Experiment):
         "For a classification, section 4.5 names two losses that the indicators should detect. --loss logistic has the "
         "loss by which it defines a row out of distribution, score the squared distance from the actual score. The "
         "areas in Table 4 agree with the former, but for breast_cancer_wdbc.",
-        "That score is the one of a logistic regression without penalty on all rows and all features, "
+        "The score of --loss score is that of a logistic regression without penalty on all rows and all features, "
         "with at most 1,000 iterations. The classes of breast_cancer_wdbc can be separated, so its scores depend on "
         "where the regression ends.",
         f"Differences in the data: {DIFFERENCES}.",

@@ -100,8 +100,8 @@ class Table5(Experiment):
         f"{PAPER_FEATURES.iterations} iterations, and beta by random search with {CANDIDATES} candidates from 1 to 20.",
         "The paper does not say how the search scores a beta. Here a quarter of the training rows is held out for it, "
         "for each number of components.",
-        f"Each learner has {STARTS} starts, of which the best is kept. The authors' code for such experiments fits the "
-        "whole map ten times.",
+        f"Each learner has {STARTS} starts, of which the best is kept. The authors' code for features fits the "
+        "whole map ten times (`n_fit`).",
         "The learners of GBMAP are fitted one after another, so one fit has the components for every smaller number.",
         "ivis and LOL, which are other packages, are not run.",
         "synth-cos (200,000 rows with 200 features, 128 learners) takes hours and needs `--synthetic yes`. Its "

@@ -171,9 +171,10 @@ class Drift(Experiment):
         f"{BLOCK} events share the model, before or after they are learned. The interval reference uses the model at "
         "the end of the interval, as the authors do.",
         "A number is the median over the intervals of a phase. The authors' code has one stream and one forest for the "
-        "tables (`datastream_seed` 1, `model_iterations` 1), so a number varies as that of one repetition.",
-        "Both streams of elec2 have the same rows in the same order, and the new one begins at the drift, as in the "
-        "authors' code.",
+        "tables (`datastream_seed` 1, `model_iterations` 1), and averages ten runs of the explainer on them, as a "
+        "repetition averages ten reservoirs. So the paper's number varies as that of one repetition.",
+        "The streams before and after the drift have the same rows in the same order, but for the function or the "
+        "swapped features, and the new one begins at the drift, as in the authors' code.",
     )
     choices: ClassVar = {
         "order": Choice(("after", "before"), "Explain each event after or before the model learns it."),
@@ -306,10 +307,10 @@ def _intervals(stream: Stream, phase: str) -> slice:
 def events_of(
     folder: Path | None, stream: Stream, seed: int, *, shuffle: bool
 ) -> tuple[tuple[str, ...], Floats, Integers]:
-    """Return names, rows and classes: the next event of the old or of the new stream, at random.
+    """Return names, rows and classes of a stream that changes from an old stream to a new one.
 
-    The chance of the new one rises as a sigmoid. Each stream goes on where it stopped, so the new one begins at the
-    drift.
+    Each event is the next one of either stream, drawn at random; the chance of the new stream rises as a sigmoid. A
+    stream advances only when it is drawn, so the new one begins with its first event.
     """
     draws = np.random.Generator(np.random.PCG64(seed))
     if stream.source == "elec2":

@@ -94,7 +94,7 @@ def summary(page: str) -> str:
     --------
     >>> print(summary("| a | 1 | 1 | | +0 | holds |\\n| b | 1 | 5 | | +4 | worse by 4.0 s.e. |"))
     1 of 2 numbers of the papers (50.0 %) are beyond 2 standard errors on the worse side, 1 of them beyond 3.5.
-    >>> summary("| a | 1 | 2 | | +2 | worse by 2.0 s.e. |")[:6]  # a rounded 2.04, which has no such verdict below 2
+    >>> summary("| a | 1 | 2 | | +2 | worse by 2.0 s.e. |")[:6]  # 2.04, rounded
     '1 of 1'
     """
     held, beyond = 0, []
