@@ -239,3 +239,7 @@ def test_an_event_whose_prediction_is_too_large_is_not_learned() -> None:
     answers = live.predict_learn_numbers(columns, np.array([5.0, 50.0, 1.0, math.nan]), within=20.0)
     assert answers.values.tolist() == [0.0, 5.0, 27.5, 27.5]
     assert answers.outcomes.tolist() == [0, 0, -2, -2]
+    known = np.array([False, True, False, True])
+    answers = live.predict_learn_numbers(columns, np.array([5.0, -25.0, 1.0, 7.0]), within=20.0, known=known)
+    assert answers.values[[0, 2]].tolist() == [27.5, 10.0]
+    assert answers.outcomes.tolist() == [-2, 0, 0, 0]

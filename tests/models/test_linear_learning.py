@@ -308,6 +308,9 @@ def test_events_whose_votes_are_not_finite_are_left_out_if_so_wished() -> None:
         live.predict_learn_block(Columns(("f", "g"), columns.values[[0, 2]]), np.array([0, 1]))
         sparing.predict_learn_block(columns, np.array([0, 1, 1]), only_finite=True)
         assert described(sparing.to_river()) == described(live.to_river())
+        sparing.predict_learn_block(columns, np.array([0, 1, 1]), only_finite=True, known=np.array([False, True, True]))
+        live.predict_learn_block(columns, np.array([0, 1, 1]))
+        assert described(sparing.to_river()) == described(live.to_river())
     live, sparing = take(MODELS["regression"]()), take(MODELS["regression"]())
     for one in (live, sparing):
         by_row(one, [({"f": float(n), "g": -float(n)}, n) for n in range(9)], "regression")

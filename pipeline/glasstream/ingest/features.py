@@ -13,7 +13,8 @@ over a limit   more features or categories than configured, or a longer name or 
 """
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
@@ -197,11 +198,15 @@ class FeatureTable:
 
     def encode_again(self, x: Mapping[str, Value]) -> tuple[Iterable[float], Mapping[str, Value]]:
         """Encode features that were encoded before, without counting absent values again."""
+        with self._uncounted():
+            return self.encode(x)
+
+    @contextmanager
+    def _uncounted(self) -> Iterator[None]:
         counts = self.counts
         before = counts.retyped, counts.over_limit
-        encoded = self.encode(x)
+        yield
         counts.retyped, counts.over_limit = before
-        return encoded
 
     def can_hold(self, rows: NDArray[np.float64]) -> bool:
         """Return whether rows of the first features consist of absent values and of what an event can have there."""
@@ -343,14 +348,26 @@ class RowBlock:
         self._plan: _Plan | None = None
         self._count = 0
 
-    def add(self, x: Mapping[str, Value]) -> bool:
-        """Encode an event as the next row, or return False if it does not belong to the block and change nothing."""
+    def add(self, x: Mapping[str, Value], *, again: bool = False) -> bool:
+        """Encode an event as the next row, or return False if it does not belong to the block and change nothing.
+
+        Parameters
+        ----------
+        again
+            Whether the event was encoded before, so that its absent values are not counted again.
+        """
         table = self._table
         plan = table._plans.get((*x, *map(type, x.values())))
         if plan is None or (self._plan is not None and plan.order != self._plan.order):
             return False
         self._plan = plan
-        self._values.extend(x.values() if plan.direct else table._follow(plan, x)[0])  # type: ignore[arg-type]
+        if plan.direct:
+            self._values.extend(x.values())  # type: ignore[arg-type]  # numbers and booleans only
+        elif again:
+            with table._uncounted():
+                self._values.extend(table._follow(plan, x)[0])
+        else:
+            self._values.extend(table._follow(plan, x)[0])
         self._count += 1
         return True
 

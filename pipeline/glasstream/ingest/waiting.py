@@ -69,6 +69,13 @@ class Waiting(Generic[Kept]):
         admission
             Admission of the stream as of the label's position.
         """
+        found = self.find(label, admission)
+        if isinstance(found, Joined):
+            self.settle(str(label.id))
+        return found
+
+    def find(self, label: Label, admission: Admission) -> Joined[Kept] | tuple[Reason, str]:
+        """Return the same as `join`, and let the event wait on."""
         event_id = str(label.id)
         self.expire(admission.seq)
         found = self.events.get(event_id)
@@ -83,12 +90,13 @@ class Waiting(Generic[Kept]):
         if kept is None:
             return Reason.DOUBLED_LABEL, f"the event with the id {event_id!r:.60} (seq {seq}) already has a label"
         target = admission.target(label.y)
-        if isinstance(target, tuple):
-            return target
-        self.events[event_id] = (seq, None)
+        return target if isinstance(target, tuple) else Joined(seq, kept, target)
+
+    def settle(self, event_id: str) -> None:
+        """Stop the waiting of an event that `find` has just returned."""
+        self.events[event_id] = (self.events[event_id][0], None)
         self.waiting -= 1
         self.joined += 1
-        return Joined(seq, kept, target)
 
     def awaits(self, seqs: Collection[int]) -> bool:
         """Return whether any of these events still waits."""

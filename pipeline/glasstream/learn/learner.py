@@ -64,6 +64,10 @@ class Unlabelled(NamedTuple):
     """Time of the event."""
 
 
+Element = Accepted | Joined[Unlabelled] | tuple[Reason, str]
+"""Event or late label whose turn has come, or the reason for its rejection."""
+
+
 @dataclass(slots=True)
 class Outbox:
     """Output of learners that nobody has taken yet, in order."""
@@ -222,23 +226,23 @@ class StreamLearner:
             self._say(_THIRD_CLASS)
         self._append(model, row, seq, target, accepted.event.ts)
 
-    def step_block(
-        self, events: Iterable[tuple[Accepted | tuple[Reason, str], str]]
-    ) -> list[tuple[int, ModelRaised | None]]:
-        """Predict and learn events in one call, as far as they can be processed as columns.
+    def step_block(self, elements: Iterable[tuple[Element, str]]) -> list[tuple[int, ModelRaised | None]]:
+        """Predict and learn events and late labels in one call, as far as they can be processed as columns.
 
-        The block ends before an event that can not: one with a new feature or class, or with its features in another
-        order. It also ends where a snapshot is due, which is of the model at that row, and where a request is full.
+        The block ends before an element that can not: an event with a new feature or class, or with its features in
+        another order. It also ends where a snapshot is due, which is of the model at that row, and where a request is
+        full.
 
         Parameters
         ----------
-        events
-            Outcomes of the admission, with the ids of the events. A rejected event ends the block.
+        elements
+            Outcomes of the admission of events, and the events of labels that have just arrived, with their ids. A
+            rejected element ends the block. Each one is taken only after those before it have been settled.
 
         Returns
         -------
-        For each event that was processed its `seq`, and the error that `step` would have raised, or None. An empty
-        list means that the first event has to be processed alone.
+        For each element that was processed its `seq`, and the error that `step` or `join` would have raised, or None.
+        An empty list means that the first element has to be processed alone.
         """
         model = self._model
         if model is None or self.least_block is None:
@@ -248,18 +252,25 @@ class StreamLearner:
         table = self._features
         places = self._most_rows - self._buffer.count
         room = min(self._next_due - self.rows, places)
-        block, taken = table.block(), list[tuple[Accepted, str]]()
-        for accepted, event_id in events:
-            if not isinstance(accepted, Accepted):
+        block, taken, late = table.block(), list[tuple[Accepted | Joined[Unlabelled], str]](), list[int]()
+        for element, event_id in elements:
+            if isinstance(element, Joined):
+                x, is_late = element.kept.x, True
+            elif isinstance(element, Accepted):
+                x, is_late = element.event.x, False
+            else:
                 break
-            if isinstance(accepted.target, str) and accepted.target not in model.classes:
+            if isinstance(element.target, str) and element.target not in model.classes:
                 break
-            if model.refuses(accepted.event.x) is not None:
+            if model.refuses(x) is not None:
                 break
-            if not block.add(accepted.event.x):
+            if not block.add(x, again=is_late):
                 break
-            taken.append((accepted, event_id))
-            if accepted.target is not None:
+            if is_late:
+                self.waiting.settle(event_id)
+                late.append(len(taken))
+            taken.append((element, event_id))
+            if element.target is not None:
                 room -= 1
             if room <= 0 or (self._entries is not None and len(taken) >= places):
                 break
@@ -267,24 +278,28 @@ class StreamLearner:
             return []
         rows = block.rows()
         predictions = model.predict_and_learn(
-            self._columns(rows, block.order()),
-            [accepted.target for accepted, _ in taken],
+            self._columns(rows, block.order()), [element.target for element, _ in taken], late
         )
         outcomes: list[tuple[int, ModelRaised | None]] = []
         learned: list[int] = []
-        for place, ((accepted, event_id), prediction) in enumerate(zip(taken, predictions, strict=True)):
-            self.seqs = accepted.seq + 1
-            if isinstance(prediction, ModelRaised):
-                outcomes.append((accepted.seq, prediction))
-                continue
+        for place, ((element, event_id), prediction) in enumerate(zip(taken, predictions, strict=True)):
             error = None
             if isinstance(prediction, NotLearned):
                 prediction, error = prediction
-            self._note(accepted, event_id, prediction)
-            if error is None and (accepted.target is not None or self._entries is not None):
+            if isinstance(element, Joined):
+                self._note_late(element)
+                ts = element.kept.ts
+            else:
+                self.seqs = element.seq + 1
+                if isinstance(prediction, ModelRaised):
+                    outcomes.append((element.seq, prediction))
+                    continue
+                self._note(element, event_id, prediction)
+                ts = element.event.ts
+            if error is None and (element.target is not None or self._entries is not None):
                 learned.append(place)
-                self._count(model, accepted.seq, accepted.target, accepted.event.ts)
-            outcomes.append((accepted.seq, error))
+                self._count(model, element.seq, element.target, ts, late=isinstance(element, Joined))
+            outcomes.append((element.seq, error))
         if learned:
             self._buffer.extend(rows if len(learned) == len(rows) else rows[learned])
             self._cut_if_due(model)
@@ -318,17 +333,13 @@ class StreamLearner:
         if self._model is None or target is None:
             self.unlabelled += 1
             if accepted.event.id is not None:
-                self._wait(
-                    event_id,
-                    seq,
-                    Unlabelled(accepted.event.x, *prediction, _time(accepted.event.ts)),
-                )
+                self.waiting.add(event_id, seq, Unlabelled(accepted.event.x, *prediction, _time(accepted.event.ts)))
             if len(self.predicted) >= self.settings.block.rows:
                 self._publish()
         elif self.waiting.begun and accepted.event.id is not None:
             self.waiting.labelled(event_id, seq)
 
-    def join(self, label: Joined[Unlabelled]) -> None:
+    def join(self, label: Joined[Unlabelled], event_id: str) -> None:
         """Learn an event whose label has just arrived.
 
         Raises
@@ -336,26 +347,23 @@ class StreamLearner:
         ModelRaised
             The model raised an error. The event is then not a row.
         """
-        seq, (x, said, probabilities, value, ts), target = label
+        self.waiting.settle(event_id)
+        seq, kept, target = label
         model = self._model or self._first_model(target)
         if (reason := model.refuses_label(target)) is not None:
             raise ModelRaised(reason)
-        row, given = self._features.encode_again(x)
-        self.predicted.append((seq, None, Prediction(said, probabilities, value), target, self._learned, None))
+        row, given = self._features.encode_again(kept.x)
+        self._note_late(label)
         model.learn(given, target)
         if model.replaced:
             self._say(_THIRD_CLASS)
-        self._append(model, row, seq, target, ts, late=True)
+        self._append(model, row, seq, target, kept.ts, late=True)
 
-    def _wait(self, event_id: str, seq: int, kept: Unlabelled) -> None:
-        missed = self.waiting.missed
-        self.waiting.add(event_id, seq, kept)
-        if self.waiting.missed > missed:
-            self._say(
-                f"an event got no label within labels.window = {self.waiting.window} events, or a later event has the "
-                "same id; such events are never learned. The metric glasstream_labels_missed_total counts them; this "
-                "line is not repeated"
-            )
+    def _note_late(self, label: Joined[Unlabelled]) -> None:
+        """Keep a late label for the running metric, with the prediction that was published without it."""
+        kept = label.kept
+        said = Prediction(kept.label, kept.probabilities, kept.value)
+        self.predicted.append((label.seq, None, said, label.target, self._learned, None))
 
     def flush(self) -> None:
         """Process a flush mark: close the block and pass the mark to the aggregator."""
@@ -425,6 +433,12 @@ class StreamLearner:
         """Publish the predictions and close the open block. The time of this call changes no number."""
         while self._features.remarks:
             self._say(self._features.remarks.pop(0))
+        if self.waiting.missed:
+            self._say(
+                f"an event got no label within labels.window = {self.waiting.window} events, or a later event has the "
+                "same id; such events are never learned. The metric glasstream_labels_missed_total counts them; this "
+                "line is not repeated"
+            )
         self._publish()
         count = self._buffer.count
         if count == 0:

@@ -12,8 +12,7 @@ the mark again: it lies before the first offset of the new stream.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -23,7 +22,7 @@ from glasstream.ingest.decode import Decoded, Rejected, decode
 from glasstream.ingest.identity import event_id, stream_name
 from glasstream.ingest.message import Message, Oversized, Position, Rejections
 from glasstream.ingest.waiting import Joined
-from glasstream.learn.learner import Outbox, StreamLearner
+from glasstream.learn.learner import Element, Outbox, StreamLearner
 from glasstream.learn.pushed import MOST_REFUSED, Decisions, PushedModels
 from glasstream.learn.stream_state import StreamState
 from glasstream.models.fixed.model import FixedModel
@@ -38,18 +37,17 @@ BLOCK_EVENTS: Final = 128
 """Largest number of events that are learned in one call, if the caller does not set a smaller one."""
 
 
-def _is_label(element: tuple[int, Event | Label]) -> bool:
-    return isinstance(element[1], Label)
-
-
-def _step_alone(learner: StreamLearner, outcome: Accepted | tuple[Reason, str], event_id: str) -> _Rejection:
-    """Process one event; return the reason for its rejection, or None."""
-    if not isinstance(outcome, Accepted):
-        return outcome
+def _step_alone(learner: StreamLearner, element: Element, event_id: str) -> _Rejection:
+    """Process one event or late label; return the reason for its rejection, or None."""
+    if not isinstance(element, (Accepted, Joined)):
+        return element
     try:
-        learner.step(outcome, event_id)
+        if isinstance(element, Joined):
+            learner.join(element, event_id)
+        else:
+            learner.step(element, event_id)
     except ModelRaised as error:
-        return _model_error(error, outcome.seq)
+        return _model_error(error, element.seq)
     return None
 
 
@@ -69,6 +67,56 @@ class _Stream:
     """Elements of the message at `resumed` that were rejected after decoding."""
     after: int = 0
     """The offset after the newest message that may have changed the stream."""
+
+
+class _Elements:
+    """Events and labels of a message that are still to be processed.
+
+    Which event a label belongs to depends on the events and labels before it. Each element is therefore admitted when
+    its turn comes, and an event only once.
+    """
+
+    def __init__(self, stream: _Stream, elements: Sequence[tuple[int, Event | Label]], message: Message) -> None:
+        self._stream = stream
+        self._elements = elements
+        self._message = message
+        self._begin = 0
+        self._admitted: tuple[int, Accepted | tuple[Reason, str]] | None = None
+        """Place and outcome of the newest event whose turn has come."""
+
+    def __len__(self) -> int:
+        return len(self._elements) - self._begin
+
+    def first(self) -> tuple[Element, str]:
+        """Return the next element, and its id."""
+        return self._at(self._begin)
+
+    def block(self, most: int) -> Iterator[tuple[Element, str]]:
+        """Yield the next elements and their ids, up to a label of one of these events."""
+        ids: set[str] = set()
+        for place in range(self._begin, min(self._begin + most, len(self._elements))):
+            element = self._elements[place][1]
+            if element.id is not None:
+                if isinstance(element, Event):
+                    ids.add(str(element.id))
+                elif str(element.id) in ids:
+                    return
+            yield self._at(place)
+
+    def take(self, count: int) -> Sequence[tuple[int, Event | Label]]:
+        """Return the next elements and remove them."""
+        begin = self._begin
+        self._begin += count
+        return self._elements[begin : self._begin]
+
+    def _at(self, place: int) -> tuple[Element, str]:
+        index, element = self._elements[place]
+        stream = self._stream
+        if isinstance(element, Label):
+            return stream.learner.waiting.find(element, stream.admission), str(element.id)
+        if self._admitted is None or self._admitted[0] != place:
+            self._admitted = place, stream.admission.admit(element)
+        return self._admitted[1], event_id(element.id, self._message, index)
 
 
 class PartitionLearner:
@@ -235,51 +283,25 @@ class PartitionLearner:
             rejections.found += stream.rejected
             if self.silent:
                 self._withhold()
-        # Which event a label belongs to depends on the events before it, so these are learned first.
-        for are_labels, run in groupby(events, _is_label) if decoded.labels else ((False, events),):
-            elements = list(run)
-            place = 0
-            for reasons in self._join(stream, elements) if are_labels else self._step(stream, elements, message):
-                for (index, _), reason in zip(elements[place:], reasons, strict=False):
-                    if reason is not None:
-                        rejections.add(index if decoded.array else None, *reason)
-                place += len(reasons)
-                self._used += len(reasons)
-                if self.silent:
-                    self._withhold()
-                yield learner
+        elements = _Elements(stream, events, message)
+        while elements:
+            reasons = self._step(learner, elements)
+            for (index, _), reason in zip(elements.take(len(reasons)), reasons, strict=True):
+                if reason is not None:
+                    rejections.add(index if decoded.array else None, *reason)
+            self._used += len(reasons)
+            if self.silent:
+                self._withhold()
+            yield learner
 
-    def _join(self, stream: _Stream, labels: Sequence[tuple[int, Any]]) -> Iterator[list[_Rejection]]:
-        """Process labels one by one; yield the reason for the rejection of each, or None."""
-        for _, label in labels:
-            outcome = stream.learner.waiting.join(label, stream.admission)
-            if not isinstance(outcome, Joined):
-                yield [outcome]
-                continue
-            try:
-                stream.learner.join(outcome)
-            except ModelRaised as error:
-                yield [_model_error(error, outcome.seq)]
-            else:
-                yield [None]
-
-    def _step(self, stream: _Stream, events: Sequence[tuple[int, Any]], message: Message) -> Iterator[list[_Rejection]]:
-        """Process events, in blocks if possible; yield the reason for the rejection of each, or None."""
-        learner = stream.learner
-        outcomes = [stream.admission.admit(event) for _, event in events]
-        ids = [event_id(event.id, message, index) for index, event in events]
-        begin = 0
-        while begin < len(events):
-            reasons: list[_Rejection] = []
-            least = learner.least_block
-            if least is not None and len(events) - begin >= least:
-                end = begin + self._room()
-                errors = learner.step_block(zip(outcomes[begin:end], ids[begin:end], strict=True))
-                reasons = [None if error is None else _model_error(error, seq) for seq, error in errors]
-            if not reasons:
-                reasons = [_step_alone(learner, outcomes[begin], ids[begin])]
-            yield reasons
-            begin += len(reasons)
+    def _step(self, learner: StreamLearner, elements: "_Elements") -> list[_Rejection]:
+        """Process the next elements as a block, or one alone; return the reason for each rejection, or None."""
+        least = learner.least_block
+        if least is not None and len(elements) >= least:
+            errors = learner.step_block(elements.block(self._room()))
+            if errors:
+                return [None if error is None else _model_error(error, seq) for seq, error in errors]
+        return [_step_alone(learner, *elements.first())]
 
     def _room(self) -> int:
         """Return how many events the next block may have. A block ends where the predecessor's output ends."""

@@ -70,7 +70,7 @@ KILL = 2
 
 @bare_kernel
 def adaptive_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: int, votes: Any, sequence: Any, labels: Any
+    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, votes: Any, sequence: Any, labels: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; parameters and result as of `tree.tree_block`."""
     for e in range(first, X.shape[0]):
@@ -82,9 +82,9 @@ def adaptive_block(
         if root != 0:
             leaf = find_leaf(p, root, X, e)
             said, naive, answer = _ask(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
-        if says:
+        if says[e]:
             _say(p, leaf, answer, X, e, votes, sequence, labels)
-            if says == FINITE and refuses(e, votes, sequence, labels):
+            if says[e] == FINITE and refuses(e, votes, sequence, labels):
                 continue
         if label >= 0:
             p.seen[0, label] = 1

@@ -56,7 +56,7 @@ Pool = Any
 
 @bare_kernel
 def adaptive_regressor_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: int, most: float, values: Any, outcomes: Any
+    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, most: float, values: Any, outcomes: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; parameters and result as of `tree_regressor_block`."""
     for e in range(first, X.shape[0]):
@@ -67,9 +67,9 @@ def adaptive_regressor_block(
         if p.tree[0, ROOT] != 0:
             leaf = find_leaf(p, p.tree[0, ROOT], X, e)
             answer = answer_of(p, leaf, X, e, order)
-        if says:
+        if says[e]:
             values[e] = _mean_answer(p, answer, X, e, order) if leaf != 0 else 0.0
-            if says == FINITE and not abs(values[e]) <= most:
+            if says[e] == FINITE and not abs(values[e]) <= most:
                 outcomes[e] = REFUSED
                 continue
         if y[e] == y[e]:

@@ -49,7 +49,7 @@ _VOTED = 7
 
 @bare_kernel
 def forest_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: int, votes: Any, sequence: Any, labels: Any
+    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, votes: Any, sequence: Any, labels: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; parameters and result as of `tree.tree_block`."""
     classes = p.by_label.size
@@ -58,7 +58,7 @@ def forest_block(
             return e
         label = y[e]
         known = 0
-        if says:
+        if says[e]:
             for c in range(classes):
                 votes[e, c] = np.nan
                 sequence[e, c] = -1
@@ -70,11 +70,11 @@ def forest_block(
                 said, naive = ask_leaf(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
             p.asked[t, 0], p.asked[t, 1], p.asked[t, 2] = leaf, said, naive
             p.asked[t, 3] = _answer(p, t, leaf, naive)
-            if says:
+            if says[e]:
                 known = _add_votes(p, t, e, known, votes, sequence)
-        if says:
+        if says[e]:
             _conclude(e, known, votes, sequence, labels)
-            if says == FINITE and refuses(e, votes, sequence, labels):
+            if says[e] == FINITE and refuses(e, votes, sequence, labels):
                 continue
         if label >= 0:
             for t in range(p.option[MODELS]):

@@ -43,7 +43,7 @@ _WEIGHTS = 2
 
 @bare_kernel
 def forest_regressor_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: int, most: float, values: Any, outcomes: Any
+    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, most: float, values: Any, outcomes: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; parameters and result as of `tree_regressor_block`.
 
@@ -58,9 +58,9 @@ def forest_regressor_block(
             if p.tree[t, ROOT] != 0:
                 answer = answer_of(p, find_leaf(p, p.tree[t, ROOT], X, e), X, e, order)
             p.room[_ANSWERS, t] = answer
-        if says:
+        if says[e]:
             values[e] = _combined(p)
-            if says == FINITE and not abs(values[e]) <= most:
+            if says[e] == FINITE and not abs(values[e]) <= most:
                 outcomes[e] = REFUSED
                 continue
         if y[e] == y[e]:

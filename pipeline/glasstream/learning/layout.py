@@ -210,11 +210,11 @@ MEDIAN: Final = 16
 OPTIONS: Final = 17
 
 SILENT: Final = 0
-"""How a kernel answers: it learns only."""
+"""How a kernel answers an event: it learns only."""
 ANSWERS: Final = 1
-"""It predicts each event, and then learns it if it has a class."""
+"""It predicts the event, and then learns it if it has a class."""
 FINITE: Final = 2
-"""The same, but it does not learn events with votes that are not finite."""
+"""The same, but it does not learn an event with votes that are not finite."""
 REFUSED: Final = -2
 """In the place of a predicted class: the votes are not finite, and the event has not been learned."""
 ANSWERED: Final = 0

@@ -271,7 +271,13 @@ class LiveModel(_Live):
 
     # --- Blocks -------------------------------------------------------------------------------------------------------
     def predict_learn_block(
-        self, columns: Columns, labels: Array, weights: Array | None = None, *, only_finite: bool = False
+        self,
+        columns: Columns,
+        labels: Array,
+        weights: Array | None = None,
+        *,
+        only_finite: bool = False,
+        known: Array | None = None,
     ) -> Answers:
         """Predict each event, then learn it, one after the other.
 
@@ -285,6 +291,9 @@ class LiveModel(_Live):
             Whole numbers from 1 on; None means 1 each.
         only_finite
             Whether to learn only events whose votes are finite. River learns all events.
+        known
+            bool[events]: events that were predicted before and are only learned, so that their answers are undefined;
+            None for no event.
 
         Raises
         ------
@@ -294,7 +303,7 @@ class LiveModel(_Live):
         y, w = self._checked(len(columns.values), labels, weights)
         X, order = self._rows(columns)
         answers = self._answers(len(X))
-        self._run(X, order, y, w, FINITE if only_finite else ANSWERS, *answers)
+        self._run(X, order, y, w, _says(len(X), FINITE if only_finite else ANSWERS, known), *answers)
         return answers
 
     def predict_block(self, columns: Columns) -> Answers:
@@ -305,7 +314,7 @@ class LiveModel(_Live):
         """Learn events that were predicted before others; parameters and errors as of `predict_learn_block`."""
         y, w = self._checked(len(columns.values), labels, weights)
         X, order = self._rows(columns)
-        self._run(X, order, y, w, SILENT, *self._answers(0))
+        self._run(X, order, y, w, _says(len(X), SILENT), *self._answers(0))
 
     # --- Rows ---------------------------------------------------------------------------------------------------------
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Label, float]:
@@ -364,7 +373,13 @@ class LiveRegressor(_Live):
         return bool(self._state.parameters["leaf_prediction"] == "mean")
 
     def predict_learn_numbers(
-        self, columns: Columns, targets: Array, weights: Array | None = None, *, within: float = math.nan
+        self,
+        columns: Columns,
+        targets: Array,
+        weights: Array | None = None,
+        *,
+        within: float = math.nan,
+        known: Array | None = None,
     ) -> Numbers:
         """Predict a number for each event, then learn the event, one after the other.
 
@@ -378,6 +393,9 @@ class LiveRegressor(_Live):
             Whole numbers from 1 on; None means 1 each.
         within
             Learn only events whose prediction is within ±`within`; NaN for all events, as River does.
+        known
+            bool[events]: events that were predicted before and are only learned, so that their values are undefined;
+            None for no event.
 
         Raises
         ------
@@ -387,7 +405,7 @@ class LiveRegressor(_Live):
         y, w = self._checked(len(columns.values), targets, weights)
         X, order = self._rows(columns)
         answers = Numbers(np.empty(len(X)), np.empty(len(X), np.int64))
-        self._run(X, order, y, w, ANSWERS if math.isnan(within) else FINITE, within, *answers)
+        self._run(X, order, y, w, _says(len(X), ANSWERS if math.isnan(within) else FINITE, known), within, *answers)
         return answers
 
     def predict_block(self, columns: Columns) -> Array:
@@ -402,7 +420,7 @@ class LiveRegressor(_Live):
         y, w = self._checked(len(columns.values), targets, weights)
         X, order = self._rows(columns)
         outcomes = np.empty(len(X), np.int64)
-        self._run(X, order, y, w, SILENT, math.nan, np.empty(0), outcomes)
+        self._run(X, order, y, w, _says(len(X), SILENT), math.nan, np.empty(0), outcomes)
         return outcomes
 
     def predict_one(self, x: Mapping[str, Any]) -> float:
@@ -470,6 +488,15 @@ def _is_within(values: Array, most: float) -> bool:
         if abs(value) > most:
             return False
     return True
+
+
+def _says(events: int, otherwise: int, known: Array | None = None) -> Array:
+    """Return how a kernel answers each event."""
+    says = np.empty(events, np.int64)
+    says.fill(otherwise)
+    if known is not None:
+        says[known] = SILENT
+    return says
 
 
 def _one_row(x: Mapping[str, Any]) -> Columns:

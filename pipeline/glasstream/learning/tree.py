@@ -23,7 +23,7 @@ Pool = Any
 
 @bare_kernel
 def tree_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: int, votes: Any, sequence: Any, labels: Any
+    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, votes: Any, sequence: Any, labels: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; return how many are done.
 
@@ -38,8 +38,8 @@ def tree_block(
     order
         The features in the order in which the events name them.
     says
-        How to answer: `layout.SILENT`, `ANSWERS` or `FINITE`. Learning alone is not the same: predicting changes
-        nominal splitters.
+        int64[n]: how to answer each event, `layout.SILENT`, `ANSWERS` or `FINITE`. Learning alone is not the same:
+        predicting changes nominal splitters.
     votes, sequence, labels
         What is predicted: float64[n, classes] with NaN for classes that River's dict does not have, the classes in
         the order of that dict, and the first of the greatest, or -1; or `REFUSED`.
@@ -52,11 +52,11 @@ def tree_block(
         root = p.tree[0, ROOT]
         if root != 0:
             leaf = find_leaf(p, root, X, e)
-            if says:
+            if says[e]:
                 said, naive = ask_leaf(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
-        if says:
+        if says[e]:
             _say(p, leaf, naive, e, votes, sequence, labels)
-            if says == FINITE and refuses(e, votes, sequence, labels):
+            if says[e] == FINITE and refuses(e, votes, sequence, labels):
                 continue
         if label >= 0:
             p.seen[0, label] = 1

@@ -36,7 +36,7 @@ Pool = Any
 
 @bare_kernel
 def tree_regressor_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: int, most: float, values: Any, outcomes: Any
+    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, most: float, values: Any, outcomes: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; return how many are done.
 
@@ -51,7 +51,7 @@ def tree_regressor_block(
     order
         The features in the order in which the events name them.
     says
-        How to answer: `layout.SILENT`, `ANSWERS` or `FINITE`.
+        int64[n]: how to answer each event, `layout.SILENT`, `ANSWERS` or `FINITE`.
     most
         With `FINITE`, an event with a prediction beyond ±`most` is not learned.
     values, outcomes
@@ -61,11 +61,11 @@ def tree_regressor_block(
         if not has_room(p, order.size):
             return e
         outcomes[e] = ANSWERED
-        if says:
+        if says[e]:
             values[e] = 0.0
             if p.tree[0, ROOT] != 0:
                 values[e] = answer_of(p, find_leaf(p, p.tree[0, ROOT], X, e), X, e, order)
-            if says == FINITE and not abs(values[e]) <= most:
+            if says[e] == FINITE and not abs(values[e]) <= most:
                 outcomes[e] = REFUSED
                 continue
         if y[e] == y[e] and not learn_target_below(p, 0, X, e, order, y[e], weight[e]):

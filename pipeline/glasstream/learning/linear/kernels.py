@@ -109,7 +109,7 @@ def learn_rows(
     named: Array,
     kind: int,
     dense: bool,
-    bound: float,
+    bounds: Array,
     votes: Array,
     sequence: Array,
     labels: Array,
@@ -133,8 +133,8 @@ def learn_rows(
         Kind of the model.
     dense
         Whether NaN is a value, and not a feature that the event lacks.
-    bound
-        Events are learned only if the sum of their votes is within ±`bound`; NaN means all events.
+    bounds
+        float64[n]: an event is learned only if the sum of its votes is within ± this number; NaN means always.
     votes, sequence, labels
         Receive the answers: [n, classes], [n, classes], [n]; for a regression votes[n, 1], and `REFUSED` in labels.
     """
@@ -153,7 +153,7 @@ def learn_rows(
             total += votes[e, m]
         if kind != REGRESSION:
             total = _vote(votes, sequence, labels, order, born[0], kind, e, total)
-        if bound == bound and not abs(total) <= bound:
+        if bounds[e] == bounds[e] and not abs(total) <= bounds[e]:
             labels[e] = REFUSED
             continue
         if kind == REGRESSION:

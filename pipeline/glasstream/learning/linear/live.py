@@ -35,6 +35,8 @@ from glasstream.models.kernels.linear_forms import IDENTITY, SIGMOID, Forms
 
 _FORMS: Final = 4_096
 """Number of remembered forms; a stream with optional features has several, a hostile one endless."""
+_ALWAYS: Final = np.array([nan])
+"""Bound of one event that is learned whatever its votes."""
 _LINKS: Final = {REGRESSION: "identity", BINARY: "binary", ONE_VS_REST: "one vs rest"}
 
 
@@ -105,7 +107,9 @@ class LiveLinear:
         return np.array([state.labels[label] for label in labels], np.int64)
 
     # --- Blocks -------------------------------------------------------------------------------------------------------
-    def predict_learn_block(self, columns: Columns, labels: Array, *, only_finite: bool = False) -> Answers:
+    def predict_learn_block(
+        self, columns: Columns, labels: Array, *, only_finite: bool = False, known: Array | None = None
+    ) -> Answers:
         """Predict each event, then learn it, one after the other.
 
         Parameters
@@ -116,6 +120,9 @@ class LiveLinear:
             int64[events]: the number of each event's class, or -1 of events that are predicted only.
         only_finite
             Whether to learn only events whose votes are finite. River learns all events.
+        known
+            bool[events]: events that were predicted before and are only learned, whatever their votes; None for no
+            event.
 
         Raises
         ------
@@ -127,9 +134,11 @@ class LiveLinear:
             raise ModelError("expected a classifier, and the numbers of classes")
         if y.size and (y.min() < -1 or y.max() >= classes):
             raise ModelError(f"expected labels from -1 to {classes - 1}")
-        return self._learn(columns, y.astype(np.float64), np.finfo(np.float64).max if only_finite else nan)
+        return self._learn(columns, y.astype(np.float64), np.finfo(np.float64).max if only_finite else nan, known)
 
-    def predict_learn_numbers(self, columns: Columns, targets: Array, *, within: float = nan) -> Numbers:
+    def predict_learn_numbers(
+        self, columns: Columns, targets: Array, *, within: float = nan, known: Array | None = None
+    ) -> Numbers:
         """Predict a number for each event, then learn the event, one after the other.
 
         Parameters
@@ -140,6 +149,8 @@ class LiveLinear:
             float64[events]: the number to learn, or NaN of events that are predicted only.
         within
             Learn only events whose prediction is within ±`within`; NaN for all events, as River does.
+        known
+            As for `predict_learn_block`.
 
         Raises
         ------
@@ -148,10 +159,10 @@ class LiveLinear:
         """
         if self._state.kind != REGRESSION:
             raise ModelError("expected a regressor")
-        answers = self._learn(columns, np.array(targets, np.float64), within)
+        answers = self._learn(columns, np.array(targets, np.float64), within, known)
         return Numbers(answers.votes[:, 0], answers.labels)
 
-    def _learn(self, columns: Columns, y: Array, bound: float) -> Answers:
+    def _learn(self, columns: Columns, y: Array, bound: float, known: Array | None) -> Answers:
         names, X = tuple(columns.names), np.asarray(columns.values)
         if X.ndim != 2 or X.dtype != np.float64 or X.shape[1] != len(names) or y.shape != (len(X),):
             raise ModelError(
@@ -163,9 +174,14 @@ class LiveLinear:
         if len(set(names)) != len(names):
             raise ModelError("expected each feature once")
         form = self._forms.get(names) or self._remember(names)
-        return self._run(form, X if X.flags.c_contiguous and X.flags.writeable else X.copy(order="C"), y, False, bound)
+        X = X if X.flags.c_contiguous and X.flags.writeable else X.copy(order="C")
+        bounds = np.empty(len(X))
+        bounds.fill(bound)
+        if known is not None:
+            bounds[known] = nan
+        return self._run(form, X, y, False, bounds)
 
-    def _run(self, form: _Form, X: Array, y: Array, dense: bool, bound: float) -> Answers:
+    def _run(self, form: _Form, X: Array, y: Array, dense: bool, bounds: Array) -> Answers:
         state = self._state
         events, classes = len(X), max(1, len(state.labels))
         answers = Answers(
@@ -174,7 +190,7 @@ class LiveLinear:
         model = (state.features, state.numbers, state.order, state.born)
         named = np.empty(len(form.slots), np.int64)
         given = np.empty(len(form.slots))
-        learn_rows(*model, form.slots, X, y, given, form.scaled, named, state.kind, dense, bound, *answers)
+        learn_rows(*model, form.slots, X, y, given, form.scaled, named, state.kind, dense, bounds, *answers)
         return answers
 
     # --- Rows ---------------------------------------------------------------------------------------------------------
@@ -186,7 +202,7 @@ class LiveLinear:
         if state.kind == BINARY:
             share = score_row(state.features, state.numbers, form.slots, form.values, SIGMOID)
             return {False: 1.0 - share, True: share}
-        answers = self._run(form, form.values.reshape(1, -1), np.array([-1.0]), True, nan)
+        answers = self._run(form, form.values.reshape(1, -1), np.array([-1.0]), True, _ALWAYS)
         labels, votes = self.classes, answers.votes[0].tolist()
         return {labels[number]: votes[number] for number in answers.sequence[0].tolist() if number >= 0}
 
@@ -203,7 +219,7 @@ class LiveLinear:
         form.pack(form.buffer, 0, *x.values())
         if state.kind == ONE_VS_REST:
             number = float(self.numbers_of([y])[0])
-            self._run(form, form.values.reshape(1, -1), np.array([number]), True, nan)
+            self._run(form, form.values.reshape(1, -1), np.array([number]), True, _ALWAYS)
             return
         logistic = state.kind == BINARY
         learn_row(state.features, state.numbers, form.slots, form.values, form.scaled, float(y), logistic)

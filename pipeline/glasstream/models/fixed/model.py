@@ -15,7 +15,7 @@ from glasstream.models.contract.predictor import Floats, Predictor
 from glasstream.models.fixed.file import OnnxFile, content, expect_within, parse
 from glasstream.models.fixed.runtime import OnnxPredictor
 from glasstream.models.fixed.translate import known_texts, translate
-from glasstream.models.live.stream_model import NotLearned, Prediction
+from glasstream.models.live.stream_model import NOTHING, NotLearned, Prediction
 from glasstream_topics.events import LARGEST
 
 _WHOLE: Final = 2.0**53
@@ -182,10 +182,18 @@ class FixedModel:
         return found
 
     def predict_and_learn(
-        self, columns: Columns, targets: Sequence[str | float | None]
+        self, columns: Columns, targets: Sequence[str | float | None], known: Sequence[int] = ()
     ) -> list[Prediction | NotLearned | ModelRaised]:
         """Predict each event of a block; see `StreamModel.predict_and_learn`. Nothing is learned."""
-        return [*self._predictions(columns)]
+        if not known:
+            return [*self._predictions(columns)]
+        answers: list[Prediction | NotLearned | ModelRaised] = [NOTHING] * len(targets)
+        asked = sorted({*range(len(targets))} - {*known})
+        if asked:
+            found = self._predictions(columns._replace(values=columns.values[asked]))
+            for place, prediction in zip(asked, found, strict=True):
+                answers[place] = prediction
+        return answers
 
     def learn(self, x: Mapping[str, Any], target: str | float) -> None:
         """Learn nothing."""

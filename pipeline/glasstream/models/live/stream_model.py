@@ -21,6 +21,8 @@ from glasstream.models.live.catalogue import ModelFactory, RiverModel, last_step
 from glasstream_topics.events import LARGEST
 
 _OF: Final = "state of a stream's model"
+_NO_LABEL: Final = -1
+"""In the place of a predicted class: there is none."""
 _ROUNDING: Final = 1e-6
 """How far a probability may be outside 0 and 1."""
 
@@ -184,7 +186,7 @@ class StreamModel:
         return live.least_block
 
     def predict_and_learn(
-        self, columns: Columns, targets: Sequence[str | float | None]
+        self, columns: Columns, targets: Sequence[str | float | None], known: Sequence[int] = ()
     ) -> list[Prediction | NotLearned | ModelRaised]:
         """Predict each event of a block, and learn it before the next one if it has a target.
 
@@ -194,17 +196,23 @@ class StreamModel:
             The events.
         targets
             Class of each event, among those that the model has learned, or its number; None for an event without one.
+        known
+            Places of events that were predicted before and are only learned.
 
         Returns
         -------
         For each event what `predict` would return or raise, together with what `learn` would raise. An event for which
-        `predict` would raise has not been learned.
+        `predict` would raise has not been learned. The prediction of a known event is undefined.
         """
         live = self._live
         predictions: list[Prediction | NotLearned | ModelRaised] = []
+        silent = None
+        if known:
+            silent = np.zeros(len(targets), np.bool_)
+            silent[list(known)] = True
         if self.task is Task.REGRESSION:
             wanted = np.array([nan if target is None else target for target in targets], np.float64)
-            values, outcomes = live.predict_learn_numbers(columns, wanted, within=LARGEST)
+            values, outcomes = live.predict_learn_numbers(columns, wanted, within=LARGEST, known=silent)
             predictions += [Prediction(None, None, value) for value in values.tolist()]
             for place in np.flatnonzero(outcomes).tolist():
                 predictions[place] = _not_learned(float(values[place]), int(outcomes[place]))
@@ -215,7 +223,9 @@ class StreamModel:
         names: list[str] = live.classes if self._binary is None else [self._names[key] for key in live.classes]
         numbers: dict[Any, int] = {None: -1, **{name: number for number, name in enumerate(names)}}
         labels = np.array([numbers[target] for target in targets], np.int64)
-        answers = live.predict_learn_block(columns, labels, only_finite=True)
+        answers = live.predict_learn_block(columns, labels, only_finite=True, known=silent)
+        if silent is not None:
+            answers.labels[silent], answers.sequence[silent] = _NO_LABEL, _NO_LABEL
         rows = zip(answers.votes.tolist(), answers.sequence.tolist(), answers.labels.tolist(), strict=True)
         for votes, sequence, label in rows:
             probabilities = {names[number]: votes[number] for number in sequence if number >= 0}
