@@ -36,6 +36,9 @@ every_model = pytest.mark.parametrize(
 every_tree = pytest.mark.parametrize("factory", TREES)
 
 
+UNLABELLED = ("explain.methods=ipfi,ipdp", "explain.unlabelled=true")
+
+
 def chosen(factory: str, *more: str) -> Settings:
     task = "regression" if factory in REGRESSORS else "classification"
     model = LINEAR.get(factory, [f"model.name=tests.learn.eager:{factory}", f"model.task={task}"])
@@ -67,6 +70,7 @@ def bits(snapshots: Sequence[tuple[int, Any]]) -> list[Any]:
 
 def equal(mine: Collected, rivers: Collected) -> None:
     same(mine, rivers)
+    assert mine.draws == rivers.draws
     assert bits(mine.snapshots) == bits(rivers.snapshots)
 
 
@@ -139,11 +143,18 @@ def test_everything_is_published_as_if_river_had_learned(factory: str, seed: int
 
 
 @every_model
-@given(seed=st.integers(0, 10**6), most=st.integers(1, 70), cut_every=st.integers(1, 20))
+@given(
+    seed=st.integers(0, 10**6),
+    most=st.integers(1, 70),
+    cut_every=st.integers(1, 20),
+    more=st.sampled_from([(), UNLABELLED]),
+)
 @examples(8)
-def test_the_size_of_blocks_changes_nothing(factory: str, seed: int, most: int, cut_every: int) -> None:
-    log = packed(seed, factory)
-    learner, collected, stops = PartitionLearner(0, chosen(factory)), Collected(), 0
+def test_the_size_of_blocks_changes_nothing(
+    factory: str, seed: int, most: int, cut_every: int, more: tuple[str, ...]
+) -> None:
+    log, given = packed(seed, factory), chosen(factory, *more)
+    learner, collected, stops = PartitionLearner(0, given), Collected(), 0
     learner.block_events = most
     for one in log:
         for _ in learner.consume(one):
@@ -151,7 +162,7 @@ def test_the_size_of_blocks_changes_nothing(factory: str, seed: int, most: int, 
             if stops % cut_every == 0:
                 collected.take(learner)
     collected.take(learner)
-    equal(collected, learn(log, 10**9, chosen(factory)))
+    equal(collected, learn(log, 10**9, given))
 
 
 @every_model
@@ -278,10 +289,15 @@ def test_an_event_that_a_tree_cannot_learn_is_predicted_and_rejected(monkeypatch
     monkeypatch.setattr("tests.learn.eager.SPLITS", steep)
     source = random.Random(3)
     wild = [{"x": {"a": source.choice((1e60, -1e59, 2.0)), "b": 1.0}, "y": source.gauss(0, 1)} for _ in range(80)]
-    log = [message(0, wild[:40]), message(1, wild[40:])]
-    rivers = in_river(log, chosen("tree_of_models"))
-    assert sum(map(len, rivers.dead)) > 10
-    equal(learn(log, 10**9, chosen("tree_of_models")), rivers)
+    late = [{"id": place, "x": one["x"]} for place, one in enumerate(wild)]
+    labels = [{"id": place, "y": one["y"]} for place, one in enumerate(wild)]
+    for log in (
+        [message(0, wild[:40]), message(1, wild[40:])],
+        [message(0, late[:40]), message(1, [*labels[:20], *late[40:], *labels[20:]])],
+    ):
+        rivers = in_river(log, chosen("tree_of_models", "labels.window=80"))
+        assert sum(map(len, rivers.dead)) > 10
+        equal(learn(log, 10**9, chosen("tree_of_models", "labels.window=80")), rivers)
 
 
 def test_texts_that_a_linear_model_cannot_calculate_with_are_rejected() -> None:

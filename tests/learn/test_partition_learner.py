@@ -48,6 +48,7 @@ class Collected:
     def __init__(self) -> None:
         self.predictions: list[bytes] = []
         self.rows: dict[int, tuple] = {}
+        self.draws = b""
         self.flushes: set[int] = set()
         self.snapshots: list[tuple[int, object]] = []
         self.dead: list[list] = []
@@ -62,6 +63,8 @@ class Collected:
             block = requests.decode(requests.encode(block))
             if block.flush_before:
                 self.flushes.add(block.first_row)
+            if "ipfi" in block.draws:  # not if no event of the block has a label
+                self.draws += block.draws["ipfi"].tobytes()
             for i in range(block.count):
                 row = block.first_row + i
                 assert row not in self.rows, "a row was sent twice"
@@ -69,11 +72,12 @@ class Collected:
                     block.version,
                     int(block.seqs[i]),
                     block.x[i].tobytes(),
-                    block.classes[int(block.y[i])] if block.classes else float(block.y[i]),
-                    block.draws["ipfi"][i].tobytes(),
+                    block.classes[int(block.y[i])] if block.classes and block.y[i] >= 0 else repr(block.y[i]),
+                    None if block.parts else block.draws["ipfi"][i].tobytes(),
                     tuple(block.names),
                     block.staleness,
                     block.times[i] if block.times else None,
+                    block.parts[i] if block.parts else None,
                 )
 
 
