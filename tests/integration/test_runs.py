@@ -184,7 +184,7 @@ def test_the_death_of_the_learner_ends_the_run_with_its_own_message(start_run: F
     wait_for("a learner", lambda: run.worker_pids("learner"))
     os.kill(run.worker_pids("learner")[0], signal.SIGKILL)
     assert run.wait() == 8, run.log
-    assert "learner learner-1 ended: killed by SIGKILL" in run.log
+    assert "learner learner-1 ended: killed by SIGKILL; by a user, or by the kernel" in run.log
 
 
 def test_the_children_die_with_the_run(start_run: Finish) -> None:

@@ -108,12 +108,15 @@ class Children:
         child.process = None
         child.deaths += 1
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code} ({_name(code)})"
+        why = "its last lines above say why"
+        if code == -signal.SIGKILL:
+            why = "by a user, or by the kernel because memory ran out (dmesg says so)"
         if child.stage == PAGE:
-            self.say(f"the page process ended: {how}; its last lines above say why. The run continues")
+            self.say(f"the page process ended: {how}; {why}. The run continues")
             self._children.remove(child)
             return
         if not self.restart or child.stage != "explainer" or code == ExitCode.USAGE:
-            raise StageDiedError(f"{child.stage} {child.instance} ended: {how}; its last lines above say why")
+            raise StageDiedError(f"{child.stage} {child.instance} ended: {how}; {why}")
         quick = now - child.started < _QUICK_DEATH_SECONDS
         child.quick_deaths = child.quick_deaths + 1 if quick else 0
         pause = min(_LONGEST_PAUSE, max(0.0, child.quick_deaths - 1.0))

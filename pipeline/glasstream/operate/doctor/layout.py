@@ -42,7 +42,7 @@ def contracts(context: DoctorContext) -> list[Finding]:
         if one.topic in unseen:
             continue
         if one.what == "the topic":
-            do = "create it with `glasstream topics create`"
+            do = "check --prefix, or create it with `glasstream topics create`"
         elif one.what == "partitions":
             do = (
                 "set topics.events and topics.requests to the existing numbers; changing the partitions of a topic in "

@@ -58,7 +58,7 @@ class Knn(Experiment):
     paper = "GBMAP"
     shows = "Table 4 (k-NN)"
     summary = "Compare nearest neighbours by two distances."
-    minutes = 600
+    minutes = 45
     repetitions = 5
     data = FILES
     quick_data = QUICK_SETS

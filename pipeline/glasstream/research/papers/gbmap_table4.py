@@ -189,7 +189,7 @@ class Table4(Experiment):
     paper = "GBMAP"
     shows = "Table 4 (regression and classification)"
     summary = "Compare tuned GBMAP, linear models and gradient boosting."
-    minutes = 6_000
+    minutes = 450
     repetitions = 5
     data = FILES
     quick_data = QUICK_SETS
