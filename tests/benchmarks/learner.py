@@ -8,6 +8,8 @@ the one as for the other: a bare loop that predicts and learns, and everything t
 from its bytes to those of predictions, requests and snapshots. One JSON line a model, with medians:
 
 - `bare_us`, `learner_us`: CPU µs an event
+- `late_us`: the same of a learner that gets each label 300 events after its event
+- `late`: its time over that of the learner whose events come with their labels
 - `outside_river`: the learner's CPU beyond the bare loop's, as a share of the bare loop's; negative for a model that
   learns in compiled code
 - `snapshots`: how many it made
@@ -18,6 +20,7 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 
 sys.path.pop(0)  # this folder: in it another file may have the name of a package
 
@@ -34,6 +37,7 @@ from glasstream_topics import events, requests
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 TURN = 500
+DELAY = 300
 SEED = 7
 
 
@@ -91,16 +95,25 @@ def stream(rows: int) -> list[dict]:
     ]
 
 
-def measure(model: str, methods: str, rows: int, per_message: int) -> tuple[float, float, int]:
-    """CPU µs an event of both, and the snapshots."""
-    bare, learner = Bare(model), Learner(model, methods, per_message)
-    spent = [0.0, 0.0]
+def measure(model: str, methods: str, rows: int, per_message: int) -> tuple[float, float, float, int]:
+    """CPU µs an event of the loop, the learner and the learner of late labels, and the snapshots."""
+    bare, learner, late = Bare(model), Learner(model, methods, per_message), Learner(model, methods, per_message)
+    spent = [0.0, 0.0, 0.0]
     given = stream(rows)
     for start in range(0, rows, TURN):
         turn = given[start : start + TURN]
         spent[0] += bare.learn(turn)
         spent[1] += learner.learn(turn)
-    return spent[0] / rows * 1e6, spent[1] / rows * 1e6, learner.snapshots
+        spent[2] += late.learn(list(with_late_labels(given, start)))
+    bare_us, learner_us, late_us = (seconds / rows * 1e6 for seconds in spent)
+    return bare_us, learner_us, late_us, learner.snapshots
+
+
+def with_late_labels(given: list[dict], start: int) -> Iterator[dict]:
+    for number, event in enumerate(given[start : start + TURN], start):
+        yield {"id": event["id"], "x": event["x"]}
+        if number >= DELAY:
+            yield {"id": given[number - DELAY]["id"], "y": given[number - DELAY]["y"]}
 
 
 def main() -> None:
@@ -122,7 +135,9 @@ def main() -> None:
             "bare_us": round(statistics.median(run[0] for run in runs), 1),
             "learner_us": round(statistics.median(run[1] for run in runs), 1),
             "outside_river": round(statistics.median(run[1] / run[0] - 1 for run in runs), 3),
-            "snapshots": runs[-1][2],
+            "late_us": round(statistics.median(run[2] for run in runs), 1),
+            "late": round(statistics.median(run[2] / run[1] for run in runs), 2),
+            "snapshots": runs[-1][3],
         }
         print(json.dumps(line), flush=True)
 
