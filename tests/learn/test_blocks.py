@@ -16,6 +16,7 @@ from glasstream.learn.checkpoint import opened
 from glasstream.learn.partition import PartitionLearner
 from glasstream.learning import families
 from glasstream.settings import Settings
+from glasstream_topics.events_dead import Reason
 from tests.examples import examples, some
 from tests.learn.test_checkpoint import checkpoint_of
 from tests.learn.test_partition_learner import Collected, learn, message, same, settings
@@ -262,6 +263,20 @@ def test_a_linear_model_rejects_texts_event_by_event() -> None:
     assert [reason.value for _, reason in blocks.dead[0]] == ["model_error"] * 25
     assert blocks.predictions == alone.predictions
     assert blocks.rows == alone.rows
+
+
+@pytest.mark.parametrize(("factory", "task"), [("scaled", "classification"), ("steep", "regression")])
+def test_a_rejected_text_leaves_a_checkpoint_that_can_be_opened(factory: str, task: str) -> None:
+    given = settings(f"model.name=tests.learn.eager:{factory}", f"model.task={task}")
+    number = task == "regression"
+    events = [{"x": {"a": k % 7}, "y": k % 2 if number else "ab"[k % 2]} for k in range(40)]
+    learner, collected = PartitionLearner(0, given), Collected()
+    for one in [message(0, events), message(1, {"x": {"a": 1, "t": "x"}, "y": events[1]["y"]}), message(2, events)]:
+        list(learner.consume(one))
+        state = opened(checkpoint_of(learner, at_rest=True), given, key=None)
+        assert state.learner["rows"] == learner.streams["s"].learner.rows
+    collected.take(learner)
+    assert [(None, Reason.MODEL_ERROR)] in collected.dead
 
 
 def test_a_linear_model_learns_few_events_one_by_one() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from glasstream.explain.losses import loss_one
-from glasstream.learn.expected import LEAST, ExpectedPerformance, Saved
+from glasstream.learn.expected import LEAST, Cells, ExpectedPerformance, Saved, Window
 from glasstream_topics import predictions
 from glasstream_topics.predictions import Estimate
 from tests.late_labels import apart, delays
@@ -209,6 +209,19 @@ def test_state_is_bounded_and_goes_on_exactly(monkeypatch: pytest.MonkeyPatch) -
     settled = [one for one in told[0] if one.labels is not None]
     assert settled and all(0 < (one.labels or 0) < 50 for one in settled)
     assert all(one.accuracy.inside is not None for one in settled), "two of three labels came"
+
+
+def test_the_order_in_which_a_window_meets_classes_changes_no_bit() -> None:
+    """A checkpoint sorts them."""
+    source = np.random.Generator(np.random.PCG64(3))
+    for _ in range(50):
+        seen = [(str(source.integers(7)), float(source.uniform())) for _ in range(90)]
+        windows = [Window(0, 0), Window(0, 0)]
+        for window, order in zip(windows, (seen, seen[::-1]), strict=True):
+            for label, p in order:
+                window.count(label, p)
+            window.close(Cells(), "brier")
+        assert windows[0] == windows[1]
 
 
 def test_without_late_labels_there_is_nothing() -> None:

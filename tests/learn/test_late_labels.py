@@ -129,6 +129,25 @@ def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int) -> No
         assert (mine.joined, mine.missed, mine.waiting) == (theirs.joined, theirs.missed, theirs.waiting)
 
 
+def test_a_checkpoint_holds_no_event_that_has_left_the_window() -> None:
+    """Events without an id count for the window, although none of them waits."""
+    chosen = settings("model.name=tree", "labels.window=2")
+    plain = [{"x": {"a": k}, "y": "ab"[k % 2]} for k in range(6)]
+    learner = PartitionLearner(0, chosen)
+    for one in packed([*plain, {"id": "w", "x": {"a": 1}}, *plain[:3]], 1):
+        list(learner.consume(one))
+    state = opened(checkpoint_of(learner, at_rest=True), chosen, key=None)
+    assert state.learner["waiting"].missed == 1 and not state.learner["waiting"].events
+
+
+def test_a_label_of_a_reused_id_belongs_to_the_event_before_it_in_the_same_block() -> None:
+    first, second = {"id": 1, "x": {"a": 1.0, "b": 0.0}}, {"id": 1, "x": {"a": 2.0, "b": 0.0}}
+    log = [*EVENTS[2:32], first, *EVENTS[32:36], second, {"id": 1, "y": "a"}, *EVENTS[36:40]]
+    whole = learn(packed(log, 33), 10**9, given("tree"))
+    assert [whole.rows[row][1] for row in (33, 34, 35)] == [34, 35, 36]
+    same(whole, learn(packed(log, 1), 1, given("tree")))
+
+
 def _until(learner: PartitionLearner, end: Position, log: list[Message]) -> None:
     for one in log:
         if learner.position >= end:

@@ -205,8 +205,10 @@ class FeatureTable:
     def _uncounted(self) -> Iterator[None]:
         counts = self.counts
         before = counts.retyped, counts.over_limit
-        yield
-        counts.retyped, counts.over_limit = before
+        try:
+            yield
+        finally:
+            counts.retyped, counts.over_limit = before
 
     def can_hold(self, rows: NDArray[np.float64]) -> bool:
         """Return whether rows of the first features consist of absent values and of what an event can have there."""

@@ -62,7 +62,9 @@ class Waiting(Generic[Kept]):
             self._remember(event_id, seq, None)
 
     def join(self, label: Label, admission: Admission) -> Joined[Kept] | tuple[Reason, str]:
-        """Return the event of a label and stop its waiting, or return why it has none and change nothing.
+        """Return the event of a label and stop its waiting, or return why it has none.
+
+        Events that are too old are forgotten, and the admission learns the kind and the class of the label.
 
         Parameters
         ----------
@@ -75,7 +77,7 @@ class Waiting(Generic[Kept]):
         return found
 
     def find(self, label: Label, admission: Admission) -> Joined[Kept] | tuple[Reason, str]:
-        """Return the same as `join`, and let the event wait on."""
+        """Return the same as `join`, but let the event wait on. A second call returns the same again."""
         event_id = str(label.id)
         self.expire(admission.seq)
         found = self.events.get(event_id)
@@ -103,7 +105,10 @@ class Waiting(Generic[Kept]):
         return any(seq in seqs and kept is not None for seq, kept in self.events.values())
 
     def expire(self, seqs: int) -> None:
-        """Forget the events that are too old after `seqs` accepted events. The time of the call changes no result."""
+        """Forget the events that are too old after `seqs` accepted events.
+
+        The time of the call changes no result. Call it before a checkpoint, which may hold none of them.
+        """
         events, oldest = self.events, seqs - self.window
         while events:
             event_id = next(iter(events))

@@ -189,7 +189,7 @@ class Window(msgspec.Struct, forbid_unknown_fields=True):
 
     def close(self, cells: Cells, loss_name: str) -> None:
         """Fix the variance of the mean estimates."""
-        for label, counts in self.inside.items():
+        for label, counts in sorted(self.inside.items()):  # a checkpoint does not keep the order
             for place, count in enumerate(counts):
                 if not count:
                     continue

@@ -237,7 +237,8 @@ class StreamLearner:
         ----------
         elements
             Outcomes of the admission of events, and the events of labels that have just arrived, with their ids. A
-            rejected element ends the block. Each one is taken only after those before it have been settled.
+            rejected element ends the block. When one is taken, the labels before it have been settled, but the events
+            before it do not wait yet.
 
         Returns
         -------
@@ -653,6 +654,7 @@ class StreamLearner:
         """Return the state from which a successor resumes. Call it `at_snapshot` or, with `at_rest`, right after a
         `cut`.
         """
+        self.waiting.expire(self.seqs)
         state = {name: getattr(self, name) for name in _STATE}
         if not self.settings.model.learns:
             return state | {"_model": None}  # its file is at hand, and the settings or `pushed` name it

@@ -1,8 +1,8 @@
 """All streams of one `events` partition, and the position up to which they have learned.
 
-`consume` is a generator that stops after every event, or after every block of events that a compiled model learns in
-one call. The state is complete at each stop. The stage can then yield to its event loop, commit, or pause, even in the
-middle of a message.
+`consume` is a generator that stops after every event or late label, or after every block of them that a compiled model
+learns in one call. The state is complete at each stop. The stage can then yield to its event loop, commit, or pause,
+even in the middle of a message.
 
 A reset mark ends a stream and replaces it with a new one, of the next epoch. `consume` stops between the two, with the
 position still before the mark, until the aggregator has finished the old stream. A successor therefore does not see
@@ -34,7 +34,7 @@ from glasstream_topics.labels import Label
 _Rejection = tuple[Reason, str] | None
 
 BLOCK_EVENTS: Final = 128
-"""Largest number of events that are learned in one call, if the caller does not set a smaller one."""
+"""Largest number of events and late labels in one call, if the caller does not set a smaller number."""
 
 
 def _step_alone(learner: StreamLearner, element: Element, event_id: str) -> _Rejection:
@@ -73,7 +73,7 @@ class _Elements:
     """Events and labels of a message that are still to be processed.
 
     Which event a label belongs to depends on the events and labels before it. Each element is therefore admitted when
-    its turn comes, and an event only once.
+    its turn comes. An event, which gets a number, is admitted only once; a label may be looked up again.
     """
 
     def __init__(self, stream: _Stream, elements: Sequence[tuple[int, Event | Label]], message: Message) -> None:
@@ -92,7 +92,10 @@ class _Elements:
         return self._at(self._begin)
 
     def block(self, most: int) -> Iterator[tuple[Element, str]]:
-        """Yield the next elements and their ids, up to a label of one of these events."""
+        """Yield the next elements and their ids, up to a label of one of these events, which does not wait yet.
+
+        An older event with the same id may wait, and would get the label.
+        """
         ids: set[str] = set()
         for place in range(self._begin, min(self._begin + most, len(self._elements))):
             element = self._elements[place][1]
@@ -166,7 +169,7 @@ class PartitionLearner:
         self.missed: Counter[str] = Counter()
         """Number of labels per stream that did not arrive before their epoch ended."""
         self.block_events = BLOCK_EVENTS
-        """Largest number of events before the next stop."""
+        """Largest number of events and late labels before the next stop."""
         self._offset = first_offset
         self._used = 0
         self._rejections: Rejections | None = None
@@ -272,7 +275,7 @@ class PartitionLearner:
         yield stream.learner
 
     def _learn(self, stream: _Stream, decoded: Decoded, rejections: Rejections) -> Iterator[StreamLearner]:
-        """Process the events and labels of a message, stopping after each block of events and each label."""
+        """Process the events and labels of a message, stopping after each block of them."""
         learner, message = stream.learner, rejections.message
         stream.after = message.offset + 1
         self._decoded = len(rejections.found)
@@ -304,7 +307,7 @@ class PartitionLearner:
         return [_step_alone(learner, *elements.first())]
 
     def _room(self) -> int:
-        """Return how many events the next block may have. A block ends where the predecessor's output ends."""
+        """Return how many elements the next block may have. A block ends where the predecessor's output ends."""
         until = self._silent_until
         ahead = until.used - self._used if self.silent and until.offset == self._offset else self.block_events
         return min(self.block_events, ahead)

@@ -197,8 +197,7 @@ class LiveLinear:
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Any, float]:
         """Return the probabilities of one event, as River does."""
         state = self._state
-        form = self._forms.get(tuple(x)) or self._remember(tuple(x))
-        form.pack(form.buffer, 0, *x.values())
+        form = self._packed(x)
         if state.kind == BINARY:
             share = score_row(state.features, state.numbers, form.slots, form.values, SIGMOID)
             return {False: 1.0 - share, True: share}
@@ -208,21 +207,35 @@ class LiveLinear:
 
     def predict_one(self, x: Mapping[str, Any]) -> float:
         """Return the prediction of a regressor."""
-        form = self._forms.get(tuple(x)) or self._remember(tuple(x))
-        form.pack(form.buffer, 0, *x.values())
+        form = self._packed(x)
         return float(score_row(self._state.features, self._state.numbers, form.slots, form.values, IDENTITY))
 
     def learn_one(self, x: Mapping[str, Any], y: Any) -> None:
         """Learn one event, as River does."""
         state = self._state
-        form = self._forms.get(tuple(x)) or self._remember(tuple(x))
-        form.pack(form.buffer, 0, *x.values())
+        form = self._packed(x)
         if state.kind == ONE_VS_REST:
             number = float(self.numbers_of([y])[0])
             self._run(form, form.values.reshape(1, -1), np.array([number]), True, _ALWAYS)
             return
         logistic = state.kind == BINARY
         learn_row(state.features, state.numbers, form.slots, form.values, form.scaled, float(y), logistic)
+
+    def _packed(self, x: Mapping[str, Any]) -> _Form:
+        """Return the form of an event, with its values.
+
+        Raises
+        ------
+        struct.error
+            A value is not a number. The model then has not met the event's features.
+        """
+        names = tuple(x)
+        form = self._forms.get(names)
+        if form is None:
+            Struct(f"{len(names)}d").pack(*x.values())
+            form = self._remember(names)
+        form.pack(form.buffer, 0, *x.values())
+        return form
 
     def _remember(self, names: tuple[str, ...]) -> _Form:
         state = self._state
