@@ -98,20 +98,20 @@ def test_a_search_on_a_part_of_the_rows_does_not_see_the_others() -> None:
     assert score(spoilt, "linear", 0, 2, folds=3).validation != found.validation
 
 
-@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize(("classes", "scored"), [(False, None), (True, None), (False, 1)])
 @pytest.mark.parametrize(("contestant", "name", "fewest"), [("gbmap", "n_learners", 2), ("boosting", "max_iter", 100)])
 def test_every_number_of_learners_is_judged_as_a_fit_of_so_many(
-    monkeypatch: pytest.MonkeyPatch, contestant: Contestant, name: str, fewest: int, classes: bool
+    monkeypatch: pytest.MonkeyPatch, contestant: Contestant, name: str, fewest: int, classes: bool, scored: int | None
 ) -> None:
     data, most = table(90, classes=classes), fewest + 3
     parameters = {"max_iter": 20} | {name: most}
     monkeypatch.setattr("glasstream.research.papers.gbmap_table4.drawn", lambda *_: parameters)
-    found = score(data, contestant, 1, 2, folds=3)
+    found = score(data, contestant, 1, 2, folds=3, scored=scored)
     cuts = np.array_split(parted(90, 1, 0)[0], 3)
     means = {}
     for number in range(fewest, most + 1):
         scores = []
-        for held in range(3):
+        for held in range(scored or 3):
             rest = np.concatenate([cut for fold, cut in enumerate(cuts) if fold != held])
             fitted = Fitted.of(
                 contestant, data.rows[rest], data.targets[rest], classification=classes, categorical=(3,),

@@ -22,7 +22,7 @@ from glasstream_topics.events import LARGEST
 
 _OF: Final = "state of a stream's model"
 _NO_LABEL: Final = -1
-"""In the place of a predicted class: there is none."""
+"""Number that stands for a class where no class is predicted."""
 _ROUNDING: Final = 1e-6
 """How far a probability may be outside 0 and 1."""
 
@@ -206,13 +206,13 @@ class StreamModel:
         """
         live = self._live
         predictions: list[Prediction | NotLearned | ModelRaised] = []
-        silent = None
+        only_learned = None
         if known:
-            silent = np.zeros(len(targets), np.bool_)
-            silent[list(known)] = True
+            only_learned = np.zeros(len(targets), np.bool_)
+            only_learned[list(known)] = True
         if self.task is Task.REGRESSION:
             wanted = np.array([nan if target is None else target for target in targets], np.float64)
-            values, outcomes = live.predict_learn_numbers(columns, wanted, within=LARGEST, known=silent)
+            values, outcomes = live.predict_learn_numbers(columns, wanted, within=LARGEST, known=only_learned)
             predictions += [Prediction(None, None, value) for value in values.tolist()]
             for place in np.flatnonzero(outcomes).tolist():
                 predictions[place] = _not_learned(float(values[place]), int(outcomes[place]))
@@ -223,9 +223,9 @@ class StreamModel:
         names: list[str] = live.classes if self._binary is None else [self._names[key] for key in live.classes]
         numbers: dict[Any, int] = {None: -1, **{name: number for number, name in enumerate(names)}}
         labels = np.array([numbers[target] for target in targets], np.int64)
-        answers = live.predict_learn_block(columns, labels, only_finite=True, known=silent)
-        if silent is not None:
-            answers.labels[silent], answers.sequence[silent] = _NO_LABEL, _NO_LABEL
+        answers = live.predict_learn_block(columns, labels, only_finite=True, known=only_learned)
+        if only_learned is not None:
+            answers.labels[only_learned], answers.sequence[only_learned] = _NO_LABEL, _NO_LABEL
         rows = zip(answers.votes.tolist(), answers.sequence.tolist(), answers.labels.tolist(), strict=True)
         for votes, sequence, label in rows:
             probabilities = {names[number]: votes[number] for number in sequence if number >= 0}

@@ -40,7 +40,7 @@ class Scored:
     test
         R² or accuracy on the rows that neither the search nor the fit saw.
     validation
-        Mean score over the folds with the chosen parameters.
+        Mean score over the scored folds with the chosen parameters.
     parameters
         Chosen parameters.
     """
