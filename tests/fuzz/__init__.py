@@ -1,0 +1,1 @@
+"""Fuzzing of everything that the product reads."""
