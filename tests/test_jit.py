@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
+
+from glasstream.errors import SettingsError
+from glasstream.jit import kernel
 
 OUTER = """
 from glasstream.jit import kernel
@@ -74,3 +78,10 @@ def test_a_kernel_is_compiled_once_whatever_constants_its_callers_pass(
     module = importlib.import_module("kernels_with_constants")
     assert module.sum_of_three(5) == 30
     assert len(module.scaled.signatures) == 1
+
+
+def test_numba_that_is_switched_off_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels use what only compiled code has. They would fail later, row by row."""
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    with pytest.raises(SettingsError, match=r"NUMBA_DISABLE_JIT: expected it to be unset or 0.*unset it"):
+        kernel(lambda x: x)

@@ -21,6 +21,8 @@ from typing import Any
 import numba
 from numba.core.types.misc import unliteral
 
+from glasstream.errors import SettingsError
+
 Kernel = Callable[..., Any]
 
 
@@ -46,8 +48,13 @@ def inlined(function: Kernel) -> Kernel:
 def _compiled(function: Kernel, **options: bool) -> Kernel:
     made: Kernel = numba.njit(function, cache=True, nogil=True, fastmath=False, error_model="numpy", **options)
     template = getattr(made, "get_call_template", None)
-    if template is None:  # numba is switched off
-        return made
+    if template is None:
+        raise SettingsError(
+            [
+                "NUMBA_DISABLE_JIT: expected it to be unset or 0, because kernels use what only compiled code has, got "
+                "another value; unset it for every worker, command and notebook"
+            ]
+        )
 
     def of_types(args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
         return template(tuple(map(unliteral, args)), {name: unliteral(one) for name, one in kws.items()})

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glasstream.aggregator import stream as module
 from glasstream.aggregator.partition import PartitionAggregator
 from glasstream.aggregator.stream import StreamAggregator
 from glasstream.configuration import load
@@ -226,3 +227,19 @@ def test_a_block_of_other_features_is_refused_and_changes_nothing(what: str, ord
     again = StreamAggregator.restore("s", SETTINGS, *aggregator.streams["s"].state())
     with pytest.raises(FrameError):
         again.offer(forged, 9)
+
+
+def test_a_stream_is_not_explained_while_no_row_or_none_of_the_newest_could_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NOTHING", 20)
+    stream = StreamAggregator.empty("s", SETTINGS)
+    assert stream.unexplained() is None
+    states = []
+    for row in range(START, ROWS):
+        failed = row == START or 10 <= row < 40
+        one = block(row, row + 1, kind="failed" if failed else "ok")
+        stream.offer(replace(one, reason=f"row {row}") if failed else one, row)
+        states.append(stream.explains_nothing)
+    expected = [row == START or 29 <= row < 40 for row in range(START, ROWS)]
+    assert states == expected
+    said = f"stream 's': 31 of {ROWS - START} rows could not be explained; the first because: row {START}"
+    assert stream.unexplained() == said

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from glasstream.errors import SettingsError
 from glasstream.health import catalogue, server
 from glasstream.health.catalogue import Sample
-from glasstream.health.server import HealthServer
+from glasstream.health.server import HealthServer, Note
 from glasstream.health.steps import Steps
 
 
@@ -26,6 +26,7 @@ class FakeWorker:
         self.trouble_is: str | None = None
         self.unready_is: str | None = None
         self.told: list[Sample] = []
+        self.noted: list[Note] = []
         self.asked_on: set[str] = set()
 
     def trouble(self) -> str | None:
@@ -34,6 +35,9 @@ class FakeWorker:
 
     def unready(self) -> str | None:
         return self.unready_is
+
+    def notes(self) -> list[Note]:
+        return self.noted
 
     def samples(self) -> Iterator[Sample]:
         self.asked_on.add(threading.current_thread().name)
@@ -73,6 +77,15 @@ def test_a_worker_without_partitions_is_healthy_and_not_ready() -> None:
     (healthy, _), (ready, body) = answers(worker, "/healthz", "/readyz")
     assert (healthy, ready) == (200, 503)
     assert json.loads(body)["reason"] == worker.unready_is
+
+
+def test_notes_are_in_the_answer_of_a_worker_that_is_ready_and_only_so_many() -> None:
+    worker = FakeWorker()
+    worker.noted = [Note(f"stream {number}: 3 rows could not be explained") for number in range(12)]
+    (_, health), (status, body) = answers(worker, "/healthz", "/readyz")
+    assert "notes" not in json.loads(health)
+    assert (status, json.loads(body)["status"]) == (200, "ok")
+    assert json.loads(body)["notes"] == [*(note.text for note in worker.noted[:10]), "and 2 more"]
 
 
 def test_a_failed_worker_is_neither() -> None:

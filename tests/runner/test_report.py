@@ -206,6 +206,19 @@ def test_a_run_without_explanations_says_why(failed: int, why: str) -> None:
     assert f"s: 1 event in 1.0 s, mae 0.5000; no explanations: {why}\n" in shown.getvalue()
 
 
+@pytest.mark.parametrize("some_explained", [False, True])
+def test_rows_that_could_not_be_explained_are_counted_with_the_cause(some_explained: bool) -> None:
+    one, shown = report(300)
+    one.add("predictions", [prediction(seq, 1.0, 0.5) for seq in range(2_000)])
+    if some_explained:
+        one.add("importance", [estimate(99, {"a": 0.5})])
+    one.table(1.0, unexplained={"s": (1_900, "NotImplementedError: in a kernel"), "t": (0, "")})
+    text = shown.getvalue()
+    assert "s: warning: 1,900 rows could not be explained; the first because: NotImplementedError: in a kernel" in text
+    assert ("no explanations: every explanation failed" in text) == (not some_explained)
+    assert "too few" not in text and "t:" not in text
+
+
 def test_dead_letters_are_counted_with_their_events() -> None:
     one, shown = report(200)
     one.add("predictions", [prediction(0, 1.0, 0.5)])

@@ -13,8 +13,10 @@ import pytest
 from glasstream.aggregator import incidents
 from glasstream.configuration import load
 from glasstream.errors import LostInputError, StateError
+from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
-from glasstream_topics import checkpoints, chunks, events, events_dead, frames, importance
+from glasstream.stages.aggregator import AggregatorTask, notes
+from glasstream_topics import checkpoints, chunks, events, events_dead, frames, importance, progress_aggregator
 from glasstream_topics.progress import PARTITION_KEY
 from tests.counting_watch import CountingWatch
 from tests.late_labels import apart, delays
@@ -396,6 +398,32 @@ def test_rows_on_which_the_model_raises_count_as_unexplained_and_the_rest_is_exp
     newest = importance.decode(pipeline.published("importance")["importance", "one"][-1])
     assert 0.0 < newest.coverage < 1.0
     assert "ArithmeticError: c is not a times b" in caplog.text
+
+
+@pytest.mark.parametrize("model", ["strict", "refusing"])
+def test_rows_that_could_not_be_explained_are_counted_with_the_first_cause(model: str) -> None:
+    """By the plain loop, in the committed progress, and in `/readyz`; whatever happens, all of them agree."""
+    own = settings(f"model.name=tests.integration.raising:{model}")
+    sent = log(63)
+    pipeline = Pipeline(own, 2).run(sent, faults=4)
+    loop = Reference(own)
+    assert list(loop.run(sent))
+    found: dict[str, tuple[int, str]] = {}
+    rows = 63 - own.explain.first_row
+    for partition in range(own.topics.events):
+        committed = dict(pipeline.log.partitions["progress.aggregator", partition].newest())
+        for record in map(progress_aggregator.decode, committed, committed.values()):
+            if isinstance(record, progress_aggregator.AggregatorStreamProgress):
+                found[record.stream] = record.failed, record.cause
+                assert record.next_row == 63
+        task = AggregatorTask(partition, own)
+        task.restore(committed, 0, 0)
+        for note in notes([task]):
+            failed, cause = found[note.text.split("'")[1]]
+            assert f"{failed:,} of {rows:,} rows could not be explained; the first because: {cause}" in note.text
+            assert note.unready == (model == "refusing") == (failed == rows)
+    assert found == loop.unexplained() and found.keys() == {key.decode() for key in STREAMS}
+    assert all(failed and "ArithmeticError: c is not a times b" in cause for failed, cause in found.values())
 
 
 def test_dead_letters_are_written_once() -> None:

@@ -64,12 +64,18 @@ class AggregatorStreamProgress(msgspec.Struct, frozen=True):
         all rows below it are aggregated.
     published_row
         row as of which estimates were last due; -1 before the first. They were published if any row was explained.
+    failed
+        number of the rows below `next_row` that could not be explained.
+    cause
+        why the first of them could not; empty while there is none.
     """
 
     stream: str
     epoch: Natural
     next_row: Natural
     published_row: Annotated[int, msgspec.Meta(ge=-1)]
+    failed: Natural = 0
+    cause: str = ""
     schema_version: Literal[1] = VERSION
 
 
@@ -136,8 +142,19 @@ def encode_stream(
         the state cannot be written exactly.
     """
     own = state.progress
-    parts = _LAYOUT.encode(own.stream, msgspec.structs.asdict(own), state.meta, state.arrays, previous_chunks, limit)
-    return [_RECORDS.encode(own), *parts]
+    absent = [name for name in ("failed", "cause") if not getattr(own, name)]
+    place = {name: value for name, value in msgspec.structs.asdict(own).items() if name not in absent}
+    parts = _LAYOUT.encode(own.stream, place, state.meta, state.arrays, previous_chunks, limit)
+    return [_RECORDS.encode(own, **dict.fromkeys(absent)), *parts]
+
+
+def unexplained(stream: str, failed: int, rows: int, cause: str) -> str:
+    """Return a sentence about the rows of a stream that could not be explained.
+
+    >>> unexplained("s", 3, 900, "ValueError: no such class")
+    "stream 's': 3 of 900 rows could not be explained; the first because: ValueError: no such class"
+    """
+    return f"stream {stream!r}: {failed:,} of {rows:,} rows could not be explained; the first because: {cause}"
 
 
 def decode(key: bytes, value: bytes) -> AggregatorPartitionProgress | AggregatorStreamProgress | None:

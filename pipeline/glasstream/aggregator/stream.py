@@ -18,12 +18,17 @@ from glasstream.aggregator.alarms import EVERY, Alarms
 from glasstream.aggregator.incidents import Incidents
 from glasstream.aggregator.timeline import Span, Timeline
 from glasstream.errors import StateError
+from glasstream.explain.sizes import REASON
 from glasstream.methods.method import HasCurves, MethodAggregator, Moment, OutputRecord, Signals
 from glasstream.methods.registry import REGISTRY
 from glasstream.settings import Settings
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.errors import FrameError
 from glasstream_topics.methods import BOTH, EFFECTS, LABELLED, METHODS
+from glasstream_topics.progress_aggregator import unexplained
+
+NOTHING = 100
+"""Number of consecutive rows that could not be explained after which a stream counts as not explained."""
 
 
 @dataclass(slots=True)
@@ -67,6 +72,10 @@ class StreamAggregator:
     names: list[str] = field(default_factory=list)
     """Names of the features as of the newest aggregated row."""
     failed: int = 0
+    cause: str = ""
+    """Why the first of the failed rows could not be explained; empty while there is none."""
+    failing: int = 0
+    """Number of rows since the newest explained one that could not be explained."""
     ended: bool = False
     """Whether all rows before a reset mark are aggregated, so that the epoch has no more rows."""
     _features: list[tuple[str, int]] = field(default_factory=list)
@@ -167,8 +176,9 @@ class StreamAggregator:
             if block.kind == "ok":
                 signals.append(self._enter(block, skip, entries))
                 self.explained += end - done
+                self.failing = 0
             else:
-                self.failed += end - done
+                self._note_failed(end - done, block.reason)
             self.next_row += end - done
             done = end
             for timeline, span in zip(self.timelines, spans, strict=True):
@@ -183,6 +193,24 @@ class StreamAggregator:
             for timeline, publishes in zip(self.timelines, due, strict=True):
                 if publishes[end - 1]:
                     self._publish(timeline)
+
+    def _note_failed(self, count: int, reason: str) -> None:
+        """Count rows that could not be explained, and keep the cause of the first."""
+        self.failed += count
+        self.failing += count
+        self.cause = self.cause or reason[:REASON]
+
+    def unexplained(self) -> str | None:
+        """Return how many rows could not be explained, and why the first could not; None if there is none."""
+        if not self.failed:
+            return None
+        rows = self.next_row - self.settings.explain.first_row
+        return unexplained(self.stream, self.failed, rows, self.cause)
+
+    @property
+    def explains_nothing(self) -> bool:
+        """Whether no row, or none of the newest `NOTHING` rows, could be explained."""
+        return self.failing >= NOTHING or (self.failed > 0 and self.explained == 0)
 
     def _curves_now(self) -> HasCurves | None:
         """Return a copy of the curves as they are, if alarms may need it."""

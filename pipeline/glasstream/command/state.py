@@ -47,7 +47,9 @@ def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) ->
     console = standard_console()
     for table in _tables(found):
         console.print(table)
-    for line in [f"stalled: {one.stalled}" for one in found.streams if one.stalled]:
+    lines = [f"stalled: {one.stalled}" for one in found.streams if one.stalled]
+    lines += [f"unexplained: {one.unexplained}" for one in found.streams if one.unexplained]
+    for line in lines:
         console.print(Text(line, style="yellow"))
     for note in found.notes:
         console.print(Text(note, style="yellow"))

@@ -6,7 +6,7 @@ Answers come from the worker's event loop, so that any answer proves that the lo
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,6 +28,23 @@ ANSWER_SECONDS = 3.0
 """Seconds without an answer after which an event loop counts as unhealthy."""
 _CLIENT_SECONDS = 5.0
 """Seconds after which the server drops a slow client."""
+_NOTES = 10
+"""Largest number of notes in an answer; the others are only counted."""
+
+
+class Note(NamedTuple):
+    """Observation that `/readyz` reports.
+
+    Attributes
+    ----------
+    text
+        One sentence.
+    unready
+        Whether the worker is not ready because of it.
+    """
+
+    text: str
+    unready: bool = False
 
 
 class Worker(Protocol):
@@ -38,6 +55,9 @@ class Worker(Protocol):
 
     def unready(self) -> str | None:
         """Return why the worker is not ready, or None if it is."""
+
+    def notes(self) -> Iterable[Note]:
+        """Return what an operator should know, whether the worker is ready or not."""
 
     def samples(self) -> Iterable[Sample]:
         """Return the current metrics."""
@@ -121,7 +141,8 @@ class HealthServer:
         return _verdict(self._labels, self._worker.trouble())
 
     def _readiness(self) -> Answer:
-        return _verdict(self._labels, self._worker.trouble() or self._worker.unready())
+        notes = [note.text for note in self._worker.notes()]
+        return _verdict(self._labels, self._worker.trouble() or self._worker.unready(), notes)
 
     def _metrics(self) -> Answer:
         registry = CollectorRegistry(auto_describe=False)
@@ -151,9 +172,12 @@ async def _on_loop(ask: Callable[[], Answer]) -> Answer:
     return ask()
 
 
-def _verdict(labels: dict[str, str], reason: str | None) -> Answer:
+def _verdict(labels: dict[str, str], reason: str | None, notes: Sequence[str] = ()) -> Answer:
     status = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
-    body = {**labels, "status": "ok" if reason is None else "unavailable", "reason": reason}
+    body: dict[str, object] = {**labels, "status": "ok" if reason is None else "unavailable", "reason": reason}
+    if notes:
+        more = [f"and {len(notes) - _NOTES:,} more"] if len(notes) > _NOTES else []
+        body["notes"] = [*notes[:_NOTES], *more]
     return Answer(status, "application/json", json.dumps(body).encode() + b"\n")
 
 

@@ -91,6 +91,8 @@ class Stream(Struct, frozen=True, kw_only=True):
         Reason why the aggregator stands still with the stream, as the learner last reported; empty while it moves.
     model
         SHA-256 of the model that a mark has brought; empty while it is that of the settings.
+    failed, unexplained
+        Number of rows that could not be explained, and a sentence with the cause; empty without such rows.
     watched, anchor
         Number of events and late labels that the novelty detector has used, and how many of them its newest anchor
         includes; None if it has not begun with the stream.
@@ -110,6 +112,8 @@ class Stream(Struct, frozen=True, kw_only=True):
     behind: int
     stalled: str
     model: str
+    failed: int
+    unexplained: str
     watched: int | None
     anchor: int | None
 
@@ -206,6 +210,10 @@ class _Partition:
                 behind=max(0, learned.next_entry - aggregated),
                 stalled=learned.stalled,
                 model=learned.model,
+                failed=0 if mine is None else mine.failed,
+                unexplained=""
+                if mine is None or not mine.failed
+                else progress_aggregator.unexplained(name, mine.failed, mine.next_row - start, mine.cause),
                 watched=None if detector is None else detector.seqs,
                 anchor=None if detector is None or detector.anchor < 0 else detector.anchor,
             )

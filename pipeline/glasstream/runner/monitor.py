@@ -58,6 +58,8 @@ class Progress:
     """Next row to be aggregated, per stream."""
     published: dict[str, int] = field(default_factory=dict)
     """Row of the newest importance record, per stream."""
+    unexplained: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Number of rows that could not be explained, and why the first could not, per stream."""
 
     def take(self, topic: str, message: Message) -> None:
         """Read one record of a topic in `PROGRESS`."""
@@ -81,6 +83,7 @@ class Progress:
         if isinstance(aggregator, progress_aggregator.AggregatorStreamProgress):
             self.aggregated[aggregator.stream] = aggregator.next_row
             self.published[aggregator.stream] = aggregator.published_row
+            self.unexplained[aggregator.stream] = aggregator.failed, aggregator.cause
 
 
 class Monitor:

@@ -93,6 +93,14 @@ class Reference:
         if self.settings.explain.detects_novelty:
             yield from self._watch(message)
 
+    def unexplained(self) -> dict[str, tuple[int, str]]:
+        """Return per stream how many rows could not be explained, and why the first could not."""
+        return {
+            name: (stream.failed, stream.cause)
+            for partition in self._aggregators.values()
+            for name, stream in partition.streams.items()
+        }
+
     def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
         """Return a block as an explainer receives it; here unchanged."""
         return block

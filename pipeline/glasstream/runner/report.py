@@ -1,8 +1,9 @@
 """Report of `run`: progress lines while it works, and a table at the end."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -179,7 +180,13 @@ class Report:
             rest = f"  {count} events  {rate:>10}  {stream.metric_text()}  {_leaders(stream)}"
             self._console.print(Text.assemble((name, "dim"), rest))
 
-    def table(self, seconds: float, *, interrupted_after: int | None = None) -> None:
+    def table(
+        self,
+        seconds: float,
+        *,
+        interrupted_after: int | None = None,
+        unexplained: Mapping[str, tuple[int, str]] = MappingProxyType({}),
+    ) -> None:
         """Print at the end what each stream's model relies on, where that changed, and which input was rejected.
 
         Parameters
@@ -188,6 +195,8 @@ class Report:
             Duration of the run.
         interrupted_after
             Number of events read before the user interrupted the run; None if all were read.
+        unexplained
+            Number of rows that could not be explained, and why the first could not, by stream.
 
         Raises
         ------
@@ -195,7 +204,11 @@ class Report:
             The run accepted no event.
         """
         for name, stream in sorted(self._streams.items()):
-            self._table(name, stream, seconds)
+            failed, cause = unexplained.get(name, (0, ""))
+            self._table(name, stream, seconds, failed)
+            if failed:
+                rows = f"{failed:,} row{'' if failed == 1 else 's'} could not be explained"
+                self._say(f"{name}: warning: {rows}; the first because: {cause}", style="yellow")
         if self._letters:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in self._rejected.most_common())
             self._say(f"dead letters: {self._dead()} ({reasons}); the first: {self._example}")
@@ -206,7 +219,7 @@ class Report:
                 f"expected events that the model can learn, got none: {self._example or 'the input was empty'}"
             )
 
-    def _table(self, name: str, stream: _Stream, seconds: float) -> None:
+    def _table(self, name: str, stream: _Stream, seconds: float, failed: int) -> None:
         counted = f"{stream.predicted:,} event{'' if stream.predicted == 1 else 's'}" + (
             f" in {seconds:,.1f} s" if seconds else ""
         )
@@ -217,7 +230,9 @@ class Report:
         if not stream.methods and not stream.effects:
             labelled = stream.predicted - stream.unlabelled
             few = ""
-            if self._rejected[events_dead.Reason.MODEL_ERROR]:
+            if failed:
+                few = ": every explanation failed"
+            elif self._rejected[events_dead.Reason.MODEL_ERROR]:
                 few = ": the model raised errors and has learned too few events"
             elif labelled:
                 few = f": too few labelled events ({labelled:,}; see explain.reservoir and explain.start)"

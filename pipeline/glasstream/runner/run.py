@@ -219,7 +219,11 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
             report.progress(time.monotonic())
             _tell(console, reference.notices)
             _tell(console, plan.source.notices)
-    report.table(time.monotonic() - started, interrupted_after=read if partial else None)
+    report.table(
+        time.monotonic() - started,
+        interrupted_after=read if partial else None,
+        unexplained=reference.unexplained(),
+    )
 
 
 def _report(settings: Settings, plan: Plan, console: Console) -> Report:
@@ -346,7 +350,11 @@ def _replay(
         replay.close()
         monitor.close()
         children.stop(but=(PAGE,))
-    report.table(seconds, interrupted_after=None if replay.exhausted else replay.sent)
+    report.table(
+        seconds,
+        interrupted_after=None if replay.exhausted else replay.sent,
+        unexplained=monitor.progress.unexplained,
+    )
     if plan.hold and not interrupts.count:
         console.print("the page stays open until you press Ctrl-C", style="dim")
         interrupts.wait()

@@ -17,6 +17,7 @@ from glasstream.errors import FrameError
 from glasstream.explain.losses import LOSSES
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
+from glasstream.health.server import Note
 from glasstream.settings import Settings
 from glasstream.stages.names import Identify, agreed_epoch, fingerprint, is_other_topic, known_state, no_identity, topic
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
@@ -108,7 +109,9 @@ class AggregatorTask:
                 with known_state(where):
                     state = restored.state(name)
                 mine = msgspec.structs.replace(self.settings, epoch=progress.epoch)
-                self.core.streams[name] = StreamAggregator.restore(name, mine, dict(state.meta), dict(state.arrays))
+                stream = StreamAggregator.restore(name, mine, dict(state.meta), dict(state.arrays))
+                stream.cause = progress.cause
+                self.core.streams[name] = stream
             restored.parts.pop(name, None)
         self.core.next_offset = begin
         self._sent_offset = found.offset
@@ -162,6 +165,12 @@ class AggregatorTask:
         """Return None: this stage waits for nothing that can be lost."""
         return None
 
+    def unexplained(self) -> Iterator[Note]:
+        """Yield a note about each stream with rows that could not be explained."""
+        for stream in self.core.streams.values():
+            if (note := stream.unexplained()) is not None:
+                yield Note(note, unready=stream.explains_nothing)
+
     def pending(self) -> int:
         """Return the number of records that wait to be sent."""
         return sum(len(self.core.streams[name].records) for name in self.core.changed)
@@ -204,6 +213,8 @@ class AggregatorTask:
                 epoch=stream.settings.epoch,
                 next_row=stream.next_row,
                 published_row=stream.published_row,
+                failed=stream.failed,
+                cause=stream.cause,
             ),
             meta=meta,
             arrays=arrays,
@@ -237,6 +248,12 @@ class AggregatorTask:
 
     def dropped(self) -> None:
         """Do nothing: the stage holds only memory."""
+
+
+def notes(partitions: Iterable[AggregatorTask]) -> Iterator[Note]:
+    """Yield the notes of a worker."""
+    for partition in partitions:
+        yield from partition.unexplained()
 
 
 def samples(partitions: Iterable[AggregatorTask]) -> Iterator[Sample]:

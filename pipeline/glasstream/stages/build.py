@@ -152,7 +152,12 @@ def _aggregator(settings: Settings, key: Key | None) -> Stage:
     needed = needed_topics("aggregator", settings)
     stage = _stateful("aggregator", settings, "contributions", partial(AggregatorTask, settings=settings), needed)
     stage.replaceable = _replaceable(settings)
-    watch_over(stage, settings, lambda: aggregator.samples(_states(stage, AggregatorTask)))
+    watch_over(
+        stage,
+        settings,
+        lambda: aggregator.samples(_states(stage, AggregatorTask)),
+        lambda: aggregator.notes(_states(stage, AggregatorTask)),
+    )
     return stage
 
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
-from glasstream.health.server import HealthServer
+from glasstream.health.server import HealthServer, Note
 from glasstream.health.watchdog import Watchdog, end_process
 from glasstream.settings import Settings
 from glasstream.transport.relay import Relay
@@ -15,6 +15,7 @@ from glasstream.transport.stage import Stage
 from glasstream.transport.worker import ExitCode
 
 Samples = Callable[[], Iterable[Sample]]
+Notes = Callable[[], Iterable[Note]]
 _Source = TypeVar("_Source", bound=Stage | Relay)
 
 
@@ -25,13 +26,14 @@ class _Health(ABC, Generic[_Source]):
     ----------
     source
         The stage or relay.
-    samples
-        Function that returns the metrics of this kind of stage.
+    samples, notes
+        Functions that return the metrics of this kind of stage, and what an operator should know.
     """
 
-    def __init__(self, source: _Source, samples: Samples) -> None:
+    def __init__(self, source: _Source, samples: Samples, notes: Notes = tuple) -> None:
         self._source = source
         self._samples = samples
+        self._notes = notes
         self._started = time.time()
 
     def trouble(self) -> str | None:
@@ -39,8 +41,16 @@ class _Health(ABC, Generic[_Source]):
         failure = self._source.failure
         return None if failure is None else f"{type(failure).__name__}: {failure}"
 
-    @abstractmethod
     def unready(self) -> str | None:
+        """Return why the stage makes no progress, or none that is of use, or None if it does."""
+        return self._waits() or next((note.text for note in self._notes() if note.unready), None)
+
+    def notes(self) -> Iterable[Note]:
+        """Return what an operator should know."""
+        return self._notes()
+
+    @abstractmethod
+    def _waits(self) -> str | None:
         """Return why the stage makes no progress, or None if it does."""
 
     def samples(self) -> Iterator[Sample]:
@@ -59,7 +69,7 @@ class _Health(ABC, Generic[_Source]):
 class StageHealth(_Health[Stage]):
     """The health of a stage. Places are partitions."""
 
-    def unready(self) -> str | None:
+    def _waits(self) -> str | None:
         """Return why the stage makes no progress, or None if it does.
 
         The reasons are: the stage starts, its group rebalances, brokers are away, a partition is stalled, or nobody
@@ -96,7 +106,7 @@ class StageHealth(_Health[Stage]):
 class RelayHealth(_Health[Relay]):
     """The health of a relay. Places are ``topic[partition]``."""
 
-    def unready(self) -> str | None:
+    def _waits(self) -> str | None:
         """Return why the relay makes no progress, or None if it does."""
         return self._source.unready()
 
@@ -113,12 +123,12 @@ class RelayHealth(_Health[Relay]):
                 yield Sample(catalogue.INPUT_LAG, max(0, end - position), place)
 
 
-def watch_over(stage: Stage | Relay, settings: Settings, samples: Samples) -> None:
+def watch_over(stage: Stage | Relay, settings: Settings, samples: Samples, notes: Notes = tuple) -> None:
     """Add a health server and a watchdog to a stage."""
     health = settings.health
     watchdog = Watchdog(health.stall_seconds, end_process(ExitCode.STALLED))
     stage.beats.append(watchdog.feed)
     stage.services.append(watchdog)
     name, instance = stage.options.name, stage.options.instance
-    answers = RelayHealth(stage, samples) if isinstance(stage, Relay) else StageHealth(stage, samples)
+    answers = RelayHealth(stage, samples, notes) if isinstance(stage, Relay) else StageHealth(stage, samples, notes)
     stage.services.append(HealthServer(health.host, health.port or 0, name, instance, answers))
