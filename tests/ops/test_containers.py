@@ -88,6 +88,22 @@ def test_the_image_compiles_nothing_and_takes_from_the_build_only_what_was_insta
     ]
 
 
+def test_the_working_directory_is_empty_and_read_only() -> None:
+    """No relative path leads to a file, such as a secret: nothing is copied there, and no user may write there."""
+    last = final_stage()
+    (folder,) = [rest for word, rest in last if word == "WORKDIR"]
+    made = [rest for word, rest in last if word == "RUN" and f"install -d -m 0555 {folder}" in rest]
+    assert len(made) == 1 and folder != "/"
+    assert not [rest for word, rest in last if word in ("COPY", "ADD") and rest.split()[-1].startswith(folder)]
+    services = COMPOSE["services"]
+    mounts = [str(one) for service in services.values() for one in service.get("tmpfs", [])]
+    assert not [one for one in mounts if one.startswith(folder)]
+    assert not [name for name, service in services.items() if "working_dir" in service]
+    for path in (ROOT / "ops" / "kubernetes").glob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        assert "workingDir" not in text and f"mountPath: {folder}" not in text, path.name
+
+
 def test_a_change_of_our_code_reinstalls_no_dependency() -> None:
     """Nothing of ours but the locks is copied before the dependencies are installed, and they are a layer apart."""
     before = instructions()[: next(i for i, (word, rest) in enumerate(instructions()) if rest.endswith("AS code"))]

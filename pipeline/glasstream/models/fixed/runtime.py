@@ -17,6 +17,13 @@ from glasstream.models.fixed.file import Input, OnnxFile, library
 _CALL: Final = 4_096
 """Largest number of rows in one call."""
 _LENGTH: Final = struct.Struct("<I")
+_CONFIGURATION: Final = (
+    ("session.load_model_format", "ONNX"),
+    ("session.model_external_initializers_file_folder_path", "/dev/null"),
+)
+"""Options of onnxruntime. Data in other files, which `expect_safe` refuses, would have to be in a folder that cannot
+exist.
+"""
 _PROBED: Final = 37
 """Number of rows on which a model is examined once."""
 
@@ -146,6 +153,8 @@ class OnnxPredictor:
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.use_deterministic_compute = True
         options.log_severity_level = 4
+        for key, value in _CONFIGURATION:
+            options.add_session_config_entry(key, value)
         try:
             return onnxruntime.InferenceSession(self._model, options, providers=["CPUExecutionProvider"])
         except Exception as error:
