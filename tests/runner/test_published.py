@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests import published
+from tests.runner import published
 
 
 @pytest.mark.slow
@@ -15,4 +15,6 @@ def test_public_topics_have_the_bytes_of_before(name, data_dir):
     found = published.digests(name, data_dir)
     found.pop(published.NOT_KEPT, None)
     expected = json.loads(published.FILE.read_text(encoding="utf-8"))[name]
-    assert found == expected, "intended? then `python -m tests.published --write`, and name the change in CHANGELOG.md"
+    assert found == expected, "intended? then run `python -m tests.runner.published --write`, and say so in CHANGELOG.md"
+        "intended? then `python -m tests.runner.published --write`, and name the change in CHANGELOG.md"
+    )

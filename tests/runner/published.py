@@ -1,8 +1,7 @@
 """Digests of all public topics of five runs on real data: what a change may not alter unless it says so.
 
-`python -m tests.published` runs them and prints the digests. `--write` also keeps them in
-`tests/golden/published.json`, which `tests/runner/test_published.py` compares with. Novelty is printed and not kept:
-its bits depend on the processor.
+`python -m tests.runner.published` runs them and prints the digests. `--write` also keeps them in `published.json`, which
+`test_published.py` compares with. Novelty is printed and not kept: its bits depend on the processor.
 """
 
 import argparse
@@ -13,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-GOLDEN = Path(__file__).parent / "golden"
-FILE = GOLDEN / "published.json"
+HERE = Path(__file__).resolve().parent
+FILE = HERE / "published.json"
 PYTHON = (3, 11)
 """Version of Python of the kept digests: from 3.12 on, sum() of floats differs in the last bits."""
 NOT_KEPT = "novelty"
@@ -24,7 +23,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "adult": ("--model", "tree", "--explain", "ipfi,novelty", "--rows", "6000"),
     "bike_hourly": ("--model", "linear", "--rows", "6000"),
     "california_housing": (
-        *("--model", str(GOLDEN / "california_forest.onnx"), "--explain", "ipfi,isage,ipdp"),
+        *("--model", str(HERE / "california_forest.onnx"), "--explain", "ipfi,isage,ipdp"),
         *("--rows", "5000"),
     ),
     "weather_noaa": (
@@ -50,7 +49,7 @@ def digests(name: str, data: Path) -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=HERE.parents[2] / "shared" / "data")
     parser.add_argument("--write", action="store_true", help=f"keep the digests in {FILE.name}")
     arguments = parser.parse_args()
     kept = {}
