@@ -1,7 +1,7 @@
 """Digests of all public topics of five runs on real data: what a change may not alter unless it says so.
 
-`python -m tests.runner.published` runs them and prints the digests. `--write` also keeps them in `published.json`, which
-`test_published.py` compares with. Novelty is printed and not kept: its bits depend on the processor.
+`python -m tests.runner.published` runs them and prints the digests. `--write` also keeps them in `published.json`,
+which `test_published.py` compares with. Novelty is printed and not kept: its bits depend on the processor.
 """
 
 import argparse

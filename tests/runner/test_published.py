@@ -15,6 +15,5 @@ def test_public_topics_have_the_bytes_of_before(name, data_dir):
     found = published.digests(name, data_dir)
     found.pop(published.NOT_KEPT, None)
     expected = json.loads(published.FILE.read_text(encoding="utf-8"))[name]
-    assert found == expected, "intended? then run `python -m tests.runner.published --write`, and say so in CHANGELOG.md"
-        "intended? then `python -m tests.runner.published --write`, and name the change in CHANGELOG.md"
-    )
+    # If it is intended: `python -m tests.runner.published --write`, and a line in CHANGELOG.md.
+    assert found == expected
