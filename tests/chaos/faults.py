@@ -20,10 +20,12 @@ from glasstream.transport.progress import read_to_end
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import checkpoints, snapshots
 from glasstream_topics.errors import FrameError
-from tests.chaos.proxy import Proxy
+from tests.chaos.late_ends import LateEnds
 from tests.chaos.witness import Witness
 from tests.deployment import Deployment, wait_for
 
+SILENT: Final = 0.2
+"""Share of late requests whose client gets no answer. For the others, the connection is reset."""
 PAUSE_SECONDS: Final = 10.0
 """Number of seconds for which a paused broker does not answer."""
 STAGES: Final = {
@@ -68,10 +70,10 @@ class Scene:
     """Counted effects of the faults."""
     health: dict[str, int] = field(default_factory=lambda: dict(zip(STAGES, free_ports(len(STAGES)), strict=True)))
     """Port of each worker's health probes."""
-    witness: Witness = field(init=False)
-    """Reader beside the soak; this and the following attributes are set only with several brokers."""
-    proxy: Proxy = field(init=False)
+    proxy: LateEnds = field(init=False)
     """Proxy between the brokers and all clients of the deployment."""
+    witness: Witness = field(init=False)
+    """Second reader of the soak; this and the following attributes are set only with several brokers."""
     disk: tuple[int, Path] = field(init=False)
     """Broker with a disk so small that it can be filled, and the disk."""
     clocks: dict[int, Path] = field(default_factory=dict)
@@ -207,6 +209,19 @@ def pause_broker(scene: Scene) -> None:
     scene.kafka.resume()
 
 
+def late_end(scene: Scene) -> None:
+    """Deliver the request that ends a transaction late, in the next transaction of the same stage and partition."""
+    late = scene.proxy.hold(silent=scene.chance.random() < SILENT, after=scene.chance.randrange(3))
+
+    def delivered() -> bool:
+        return late.delivered.is_set() or (scene.feed(20) > 0 and scene.wait(1.0))
+
+    scene.until("the late request is delivered", delivered)
+    if late.answer == 0:
+        raise AssertionError("a broker accepted a late request and ended a transaction that was not complete")
+    scene.note("late ends of transactions that a broker refused", 1)
+
+
 def repeat(topic: str) -> Fault:
     """Repeat messages of an internal queue in another order."""
 
@@ -260,6 +275,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "rebalance": rebalance,
     "restart_broker": restart_broker,
     "pause_broker": pause_broker,
+    "late_end": late_end,
     "repeat_requests": repeat("explain.requests"),
     "repeat_contributions": repeat("contributions"),
     "damage_checkpoint": damage_checkpoint,

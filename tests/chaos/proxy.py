@@ -110,7 +110,7 @@ class Proxy:
             writer.transport.abort()
             return
         if self._silent:
-            await _swallow(reader)
+            await swallow(reader)
             writer.transport.abort()
             return
         try:
@@ -120,7 +120,7 @@ class Proxy:
             return
         pair = (writer, broker)
         self._open.add(pair)
-        forward = asyncio.create_task(self._hand_on(reader, broker))
+        forward = asyncio.create_task(self._forward(reader, writer, broker, target))
         back = asyncio.create_task(self._hand_on(answers, writer))
         await asyncio.wait((forward, back), return_when=asyncio.FIRST_COMPLETED)
         if pair in self._open:  # one end has closed it
@@ -129,11 +129,17 @@ class Proxy:
             forward.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await forward
-            await _swallow(reader)
+            await swallow(reader)
         for task in (forward, back):
             task.cancel()
         for end in pair:
             end.transport.abort()
+
+    async def _forward(
+        self, reader: asyncio.StreamReader, client: asyncio.StreamWriter, broker: asyncio.StreamWriter, target: int
+    ) -> None:
+        """Hand on what a client sends."""
+        await self._hand_on(reader, broker)
 
     async def _hand_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
@@ -144,7 +150,7 @@ class Proxy:
                 await writer.drain()
 
 
-async def _swallow(reader: asyncio.StreamReader) -> None:
+async def swallow(reader: asyncio.StreamReader) -> None:
     """Read until the client gives up."""
     with contextlib.suppress(OSError):
         while await reader.read(_CHUNK):

@@ -16,9 +16,9 @@ stderr, one JSON line at the end to stdout:
 - `stuck`: where the stream did not go on after a fault: which one, and why
 - `witness`, with three brokers: what a reader beside the soak found; see `tests.chaos.witness`
 
-With three brokers all clients go through a proxy, readers fetch from a follower (`client.rack`), one broker
-keeps its data on a tmpfs of its own (as root, for a disk that can be full), and each has a clock of its own (where
-libfaketime is installed). A kind of fault that this machine cannot have is left out, and a line says so.
+All clients go through a proxy. With three brokers readers fetch from a follower (`client.rack`), one broker keeps its
+data on a tmpfs of its own (as root, for a disk that can be full), and each has a clock of its own (where libfaketime is
+installed). A kind of fault that this machine cannot have is left out, and a line says so.
 """
 
 import argparse
@@ -50,7 +50,7 @@ from glasstream.transport.connection import Connection
 from glasstream_topics import events
 from tests.chaos.cluster_faults import CLUSTER_FAULTS, settle
 from tests.chaos.faults import FAULTS, STAGES, EndedForGoodError, Scene, order
-from tests.chaos.proxy import Proxy
+from tests.chaos.late_ends import LateEnds
 from tests.chaos.witness import Witness
 from tests.deployment import Deployment
 
@@ -120,7 +120,7 @@ class World:
 
     kafka: Kafka | LocalCluster
     bootstrap: str
-    proxy: Proxy | None = None
+    proxy: LateEnds
     disk: tuple[int, Path] | None = None
     clocks: dict[int, Path] = field(default_factory=dict)
 
@@ -137,15 +137,24 @@ class World:
 @contextmanager
 def world(nodes: int, folder: Path) -> Iterator[World]:
     """Run the brokers of a soak."""
-    if nodes == 1:
-        with local_kafka(log=say) as kafka:
-            yield World(kafka, kafka.bootstrap)
-        return
     numbers = range(1, nodes + 1)
     behind = dict(zip(numbers, free_ports(len(numbers)), strict=True))
     with ExitStack() as stack:
-        proxy = Proxy(behind.values())
+        proxy = LateEnds(behind.values())
         stack.callback(proxy.close)
+
+        def listener(node: int) -> dict[str, str]:
+            return {
+                "listeners": f"PROXIED://127.0.0.1:{behind[node]}",
+                "advertised.listeners": f"PROXIED://127.0.0.1:{proxy.ports[behind[node]]}",
+                "listener.security.protocol.map": "PROXIED:PLAINTEXT",
+            }
+
+        bootstrap = ",".join(f"127.0.0.1:{port}" for port in proxy.ports.values())
+        if nodes == 1:
+            kafka = stack.enter_context(local_kafka(settings=listener(1), log=say))
+            yield World(kafka, bootstrap, proxy)
+            return
         disk = stack.enter_context(small_disk(folder / "disk"))
         library = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
         clocks = {number: folder / f"clock-{number}" for number in numbers} if library else {}
@@ -153,11 +162,7 @@ def world(nodes: int, folder: Path) -> Iterator[World]:
             clock.write_text("+0s", encoding="utf-8")
 
         def of_node(node: int) -> dict[str, str]:
-            settings = {
-                "listeners": f"PROXIED://127.0.0.1:{behind[node]}",
-                "advertised.listeners": f"PROXIED://127.0.0.1:{proxy.ports[behind[node]]}",
-                "listener.security.protocol.map": "PROXIED:PLAINTEXT",
-            }
+            settings = listener(node)
             if disk is not None and node == nodes:
                 settings["log.dirs"] = str(disk / "logs")
             return settings
@@ -174,7 +179,6 @@ def world(nodes: int, folder: Path) -> Iterator[World]:
             }
 
         cluster = stack.enter_context(local_cluster(nodes, of_node=of_node, environment=environment, log=say))
-        bootstrap = ",".join(f"127.0.0.1:{port}" for port in proxy.ports.values())
         yield World(cluster, bootstrap, proxy, None if disk is None else (nodes, disk), clocks)
 
 
@@ -215,12 +219,11 @@ def soak(kinds: list[str] | None, count: int, seed: int, model: str, nodes: int,
         settings = load(assignments=given)
         deployment = Deployment(settings, folder)
         scene = Scene(deployment, brokers.kafka, lambda rows: feed(rows), chance, STREAM)
+        scene.proxy = brokers.proxy
         if isinstance(brokers.kafka, LocalCluster):
             direct = Connection(brokers.kafka.bootstrap, {"client.rack": "rack-2"})
             witness = Witness(direct, settings, STREAM, lambda: stream.rows, lambda: scene.health)
             scene.witness, scene.clocks = witness, brokers.clocks
-            if brokers.proxy is not None:
-                scene.proxy = brokers.proxy
             if brokers.disk is not None:
                 scene.disk = brokers.disk
 

@@ -1,4 +1,12 @@
-"""The transactional producer of one input partition."""
+"""The transactional producer of one input partition.
+
+A request that ends a transaction (`EndTxn`) names the producer and its epoch, and not the transaction. If its
+connection breaks, librdkafka sends it again, and the first one may still arrive: in the producer's next transaction,
+which it then ends before that is complete (KIP-890 describes this; its remedy needs a client that asks for a new epoch
+after each transaction). The same holds for the offsets of a group. A producer that cannot know that its requests have
+been answered is therefore never used for another transaction. Its successor of the same name has a higher epoch, and
+the broker refuses whatever arrives late.
+"""
 
 import contextlib
 import time
@@ -10,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from glasstream.errors import BrokerError, FencedError, UnavailableError
 from glasstream.transport.connection import Connection
+from glasstream.transport.ends import TransactionEnds, watched
 from glasstream.transport.patience import Patience, heals
 from glasstream.transport.records import ProducerRecord
 
@@ -31,6 +40,8 @@ ATTEMPT_PAUSE = 0.5
 
 #: Largest number of seconds for a single call of a patient producer, and so until it notices that it is given up.
 ATTEMPT_SECONDS = 2.0
+#: Seconds that librdkafka waits before it sends the offsets of a group again. A faster answer answers the only request.
+OFFSETS_AGAIN = 0.5
 #: Seconds for a broker to say whether a topic exists.
 ASK_SECONDS = 5.0
 
@@ -99,16 +110,17 @@ class TransactionalProducer:
         self._begun = 0.0
         self._opened = False
         self._failure: KafkaError | None = None
-        self._producer = Producer(
-            connection.producer(
-                transactional_id=transactional_id,
-                transaction_timeout_ms=int(self._timeout * 1000),
-                delivery_timeout_ms=int(deadline * 1000),
-                linger_ms=0,
-                delivery_report_only_error=True,
-            )
-            | {"on_delivery": self._note_failure}
+        self._ends = TransactionEnds()
+        #: Why a request of an earlier transaction may still arrive; None while all have been answered.
+        self._doubt: str | None = None
+        settings = connection.producer(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=int(self._timeout * 1000),
+            delivery_timeout_ms=int(deadline * 1000),
+            linger_ms=0,
+            delivery_report_only_error=True,
         )
+        self._producer = Producer(watched(settings, self._ends) | {"on_delivery": self._note_failure})
 
     def open(self, timeout: float) -> None:
         """Fence the previous owner and end its transaction. Do nothing if already open.
@@ -146,13 +158,16 @@ class TransactionalProducer:
         FencedError
             Another producer of this name was opened, so the partition is no longer ours.
         ReplacedError
-            With patience only: this producer is unusable, after a time in which the broker may have ended the
-            transaction by itself. It is unknown whether the transaction was committed.
+            With patience only: this producer is unusable. The broker may have ended the transaction by itself, or a
+            request that ends a transaction, this one or an earlier one, was not answered and may still arrive. It is
+            unknown whether this transaction was committed.
         LostMembershipError
             The consumer of the offsets is no member of its group any more. The transaction is aborted.
         BrokerError
-            The transaction cannot be written within the deadline, or at all, or patience is given up. It is aborted.
+            The transaction cannot be written within the deadline, or at all, or patience is given up. It is aborted,
+            unless the message says that its end is unknown.
         """
+        self._expect_answered()
         batch = list(records)
         topics = sorted({record.topic for record in batch})
         until = self._until(self._deadline)
@@ -164,24 +179,21 @@ class TransactionalProducer:
             attempts += 1
             self._begun = time.monotonic()
             self._failure = None
+            self._ends.begin()
             refused: set[int] = set()
             try:
                 self._producer.begin_transaction()
                 for place, record in enumerate(batch):
                     self._produce(record, None if record.instead is None else self._report(place, refused))
                 if consumed is not None:
-                    self._attempt(
-                        "send_offsets_to_transaction",
-                        lambda left, sent=consumed: self._producer.send_offsets_to_transaction(  # type: ignore[misc]
-                            list(sent.offsets), sent.member, left
-                        ),
-                        until - time.monotonic(),
-                    )
+                    self._send_offsets(consumed, until - time.monotonic())
                 self._attempt(
                     "commit_transaction", lambda left: self._producer.commit_transaction(left), until - time.monotonic()
                 )
             except KafkaException as error:
                 cause = self._reject(error)
+                self._note_end()
+                self._expect_answered(error)
                 self.abort()
                 if consumed is not None and cause.code() in _NOT_A_MEMBER:
                     raise LostMembershipError(f"{self._id}: {cause.str()}") from error
@@ -205,6 +217,7 @@ class TransactionalProducer:
                     ) from error
                 time.sleep(ATTEMPT_PAUSE)
             else:
+                self._note_end(committed=True)
                 if self._patience is not None:
                     self._patience.done()
                 return
@@ -223,6 +236,8 @@ class TransactionalProducer:
             cause = self._reject(error)
             if cause.code() != KafkaError._STATE:  # no transaction was open
                 raise BrokerError(f"transaction of {self._id} could not be aborted: {cause.str()}") from error
+        self._note_end()
+        self._expect_answered()
 
     def close(self) -> None:
         """Abort an open transaction if the broker answers at once, and close the connection."""
@@ -258,6 +273,33 @@ class TransactionalProducer:
                 if self._patience is None and time.monotonic() >= until:
                     raise BrokerError(f"the queue of {self._id} stayed full: the broker does not answer") from None
                 self._producer.poll(0.05)
+
+    def _send_offsets(self, consumed: Consumed, seconds: float) -> None:
+        """Add the offsets of a group to the transaction."""
+        began = time.monotonic()
+        self._attempt(
+            "send_offsets_to_transaction",
+            lambda left: self._producer.send_offsets_to_transaction(list(consumed.offsets), consumed.member, left),
+            seconds,
+        )
+        if time.monotonic() - began >= OFFSETS_AGAIN:
+            self._doubt = "the offsets of an earlier transaction may have been sent twice, and may still arrive"
+
+    def _note_end(self, *, committed: bool = False) -> None:
+        """Note whether all requests that end the transaction have been answered."""
+        self._producer.poll(0)  # delivers the client's log
+        if self._ends.unanswered or (committed and not self._ends.answered):
+            self._doubt = "no answer came to a request that ends a transaction, and it may still arrive"
+
+    def _expect_answered(self, error: KafkaException | None = None) -> None:
+        """Raise ReplacedError, or BrokerError without patience, if a request of a transaction may still arrive."""
+        if self._doubt is None:
+            return
+        if self._patience is not None:
+            raise ReplacedError(f"{self._id}: {self._doubt}") from error
+        raise BrokerError(
+            f"{self._id}: {self._doubt}, so it is unknown whether all records were written; run the command again"
+        ) from error
 
     def _attempt(self, what: str, call: Callable[[float], object], seconds: float) -> None:
         """Repeat `call` while the broker says that this helps: for `seconds`, or with patience without limit."""
