@@ -11,7 +11,8 @@ from glasstream.models.contract.checks import check_splits
 from glasstream.models.contract.predictor import Predictor
 from glasstream.models.fixed.file import parse
 from glasstream.models.fixed.runtime import OnnxPredictor
-from glasstream.models.fixed.translate import known_texts, largest_double, translate
+from glasstream.models.fixed.translate import known_texts, translate
+from glasstream.models.fixed.trees import largest_double
 from tests.fixed.exports import EXPORTS, FEATURES, GOLDEN, NAMES, described, exported, rows_for
 
 KEY = b"a key of sixteen bytes"
@@ -92,7 +93,7 @@ def test_an_operator_that_is_not_as_expected_is_left_to_onnxruntime() -> None:
             del node.attribute[place]
         return bytes(model.SerializeToString())
 
-    for attribute in ("nodes_values", "class_nodeids", "nodes_modes"):
+    for attribute in ("nodes_values", "class_nodeids", "nodes_featureids"):
         file = parse(without(attribute), FEATURES)
         with pytest.raises(NotCompilable, match="TreeEnsembleClassifier"):
             translate(file)
@@ -102,10 +103,10 @@ def test_an_operator_that_is_not_as_expected_is_left_to_onnxruntime() -> None:
 
 def test_a_threshold_decides_about_a_double_as_about_its_float32() -> None:
     random = np.random.default_rng(1)
-    singles = np.concatenate([random.normal(size=500), [0.0, -0.0, 1.0, 3.4e38, -3.4e38, 1e-45]]).astype(np.float32)
-    for single in singles:
-        bound = largest_double(single)
-        for x in (bound, np.nextafter(bound, np.inf), np.nextafter(bound, -np.inf), float(single)):
+    extremes = [0.0, -0.0, 1.0, 3.4e38, -3.4e38, 1e-45, np.inf, -np.inf]
+    singles = np.concatenate([random.normal(size=500), extremes]).astype(np.float32)
+    for single, bound in zip(singles, largest_double(singles).tolist(), strict=True):
+        for x in (bound, np.nextafter(bound, np.inf), np.nextafter(bound, -np.inf), float(single), -1e300, 1e300):
             with np.errstate(over="ignore"):
                 assert (np.float32(x) <= single) == (x <= bound)
 

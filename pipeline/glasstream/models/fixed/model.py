@@ -49,10 +49,11 @@ def loaded(file: OnnxFile, texts: Sequence[Sequence[str]] | None = None) -> Load
         The file cannot be used.
     """
     known = known_texts(file, texts)
+    called = OnnxPredictor.of(file, known)  # first, because nothing that onnxruntime refuses may be translated
     try:
         return Loaded(file, translate(file, known), known, None)
     except NotCompilable as reason:
-        return Loaded(file, OnnxPredictor.of(file, known), known, str(reason))
+        return Loaded(file, called, known, str(reason))
 
 
 @lru_cache(maxsize=4)

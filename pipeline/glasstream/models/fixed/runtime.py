@@ -156,7 +156,9 @@ class OnnxPredictor:
         for key, value in _CONFIGURATION:
             options.add_session_config_entry(key, value)
         try:
-            return onnxruntime.InferenceSession(self._model, options, providers=["CPUExecutionProvider"])
+            return onnxruntime.InferenceSession(
+                self._model, options, providers=["CPUExecutionProvider"], enable_fallback=False
+            )
         except Exception as error:
             raise ModelError(f"model.name: onnxruntime cannot use the model: {error}") from error
 

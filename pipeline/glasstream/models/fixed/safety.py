@@ -1,9 +1,11 @@
-"""Refuse ONNX files that would read other files, run unknown operators, draw random numbers, or never end."""
+"""Refuse ONNX files that would read other files, draw random numbers, or never end."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from glasstream.errors import ModelError
+from glasstream.models.fixed.attributes import Attributes
+from glasstream.models.fixed.trees import expect_ends
 
 _STANDARD: Final = frozenset({"", "ai.onnx", "ai.onnx.ml"})
 _RANDOM: Final = frozenset(
@@ -25,7 +27,7 @@ def messages(message: Any) -> Iterator[Any]:
 
 
 def expect_safe(onnx: Any, model: Any) -> None:
-    """Refuse data in other files, custom operators, operators that draw random numbers, and loops without a bound.
+    """Refuse data in other files, custom operators, random numbers, and trees or loops that may never end.
 
     Raises
     ------
@@ -47,6 +49,8 @@ def expect_safe(onnx: Any, model: Any) -> None:
                 raise ModelError(
                     f"model.name: expected a model that is a function of its input, got {part.op_type} in it"
                 )
+            if part.op_type.startswith("TreeEnsemble"):
+                expect_ends(Attributes(onnx, part))
     if custom:
         raise ModelError(
             f"model.name: expected operators of the ONNX standard only, got some of {', '.join(sorted(custom)):.300}; "

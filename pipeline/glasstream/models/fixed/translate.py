@@ -9,24 +9,26 @@ float64 and then rounded, because the order of onnxruntime's sums depends on the
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
-from glasstream.errors import NotCompilable
+from glasstream.errors import FrameError, NotCompilable
 from glasstream.ingest.features import Kind
-from glasstream.models.contract.arrays import sealed_tuple
+from glasstream.models.contract.arrays import Array, sealed_tuple
 from glasstream.models.contract.compiled import Compiled
+from glasstream.models.fixed.attributes import Attributes
 from glasstream.models.fixed.file import OnnxFile, library
+from glasstream.models.fixed.trees import all_scored, flattened
 from glasstream.models.kernels import transform
 from glasstream.models.kernels.scored import Ending
 from glasstream.models.kernels.scored_forms import ScoredForms
 from glasstream.models.kernels.scored_trees import ScoredTrees
 from glasstream.models.kernels.transform import Steps, Transformed
-from glasstream.models.kernels.walk import LEAF, NUMERIC_BINARY
 
 _FLOAT: Final = 1
+_EXACT: Final = 2**53
+"""Bound of whole numbers that a float64 represents exactly."""
 _TRANSFORMS: Final = {"NONE": "none", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}
 
 
@@ -91,8 +93,10 @@ class _Translation:
         Number of features.
     categories
         For each feature the codes of the texts that the model's encoders know.
-    tensors, constants
+    tensors
         The tensors by name.
+    initializers
+        The constants by name, as the file has them.
     steps
         The first seven fields of each step, in the order of `Steps`.
     known
@@ -102,7 +106,7 @@ class _Translation:
     width: int
     categories: list[dict[str, int]]
     tensors: dict[str, _Tensor] = field(default_factory=dict)
-    constants: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    initializers: dict[str, Any] = field(default_factory=dict)
     steps: list[tuple[float, ...]] = field(default_factory=list)
     known: list[tuple[float, float]] = field(default_factory=list)
 
@@ -143,9 +147,14 @@ class _Translation:
             raise NotCompilable(f"the tensor {name!r} does not follow column by column from the features")
         return found
 
+    def array(self, name: str) -> Array | None:
+        """Return a constant; None for any other tensor."""
+        found = self.initializers.get(name)
+        return None if found is None else np.asarray(library("onnx").numpy_helper.to_array(found))
+
     def constant(self, name: str, width: int) -> list[float]:
         """Return a constant number for each of so many columns."""
-        values = self.constants.get(name)
+        values = self.array(name)
         if values is None or values.size not in (1, width) or values.dtype != np.float32:
             raise NotCompilable(f"{name!r} is not a constant float32 for each column")
         return [float(value) for value in np.broadcast_to(values.ravel(), (width,))]
@@ -190,11 +199,14 @@ def translate(file: OnnxFile, texts: Sequence[Sequence[str]] | None = None) -> C
     if scores.keys != tuple(map(str, file.keys)):
         raise NotCompilable("its trees or linear forms have other class labels than its output")
     features, columns = file.features, [column.at for column in scores.columns]
-    if not translation.steps and columns == list(range(len(features))):
-        return scores.make(features, file.classes, scores.ending)
+    try:
+        if not translation.steps and columns == list(range(len(features))):
+            return scores.make(features, file.classes, scores.ending)
+        inner = scores.make(tuple(f"column {place}" for place in range(len(columns))), file.classes, scores.ending)
+    except FrameError as error:
+        raise NotCompilable(f"its trees or linear forms do not fit its input: {error}") from error
     steps = np.array(translation.steps, np.float64).reshape(len(translation.steps), 7).T
     known = np.array(translation.known, np.float64).reshape(len(translation.known), 2).T
-    inner = scores.make(tuple(f"column {place}" for place in range(len(columns))), file.classes, scores.ending)
     return Transformed(features, sealed_tuple(Steps, (*steps, *known, columns)), inner)
 
 
@@ -206,7 +218,7 @@ def _read(
     translation = _Translation(len(file.features), codes)
     graph = file.model.graph
     for one in graph.initializer:
-        translation.constants[one.name] = onnx.numpy_helper.to_array(one)
+        translation.initializers[one.name] = one
     slot = 0
     problem: NotCompilable | None = None
     for given in file.inputs:
@@ -221,7 +233,7 @@ def _read(
             ]
         translation.tensors[given.name] = columns
     for node in graph.node:
-        values = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+        values = Attributes(onnx, node)
         operator = _OPERATORS.get(node.op_type)
         try:
             if operator is None:
@@ -238,14 +250,14 @@ def _read(
     return translation, problem
 
 
-def _same(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _same(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     found = translation.tensors.get(node.input[0])
     if found is None:
         raise NotCompilable(f"the tensor {node.input[0]!r} does not follow column by column from the features")
     return [found]
 
 
-def _cast(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _cast(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     (found,) = _same(translation, node, values)
     if isinstance(found, _Label):
         return [found]
@@ -256,33 +268,33 @@ def _cast(translation: _Translation, node: Any, values: Mapping[str, Any]) -> li
     return [found]
 
 
-def _reshape(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _reshape(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     (found,) = _same(translation, node, values)
     if isinstance(found, _Label):
         return [found]
-    shape = translation.constants.get(node.input[1])
+    shape = translation.array(node.input[1])
     width = len(found) if isinstance(found, list) else len(found.keys) or 1
     if shape is None or shape.ravel().tolist() not in ([-1, width], [0, width]):
         raise NotCompilable("columns are put into another shape")
     return [found]
 
 
-def _concat(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _concat(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     if values.get("axis") not in (1, -1):
         raise NotCompilable("only columns can be put beside each other")
     return [[column for name in node.input for column in translation.columns(name)]]
 
 
-def _gather(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _gather(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     if node.op_type == "Gather" and values.get("axis", 0) != 1:
         raise NotCompilable("only columns can be selected")
-    columns, places = translation.columns(node.input[0]), translation.constants.get(node.input[1])
+    columns, places = translation.columns(node.input[0]), translation.array(node.input[1])
     if places is None or not all(0 <= place < len(columns) for place in places.ravel().tolist()):
         raise NotCompilable("the selected columns are not constant")
     return [[columns[place] for place in places.ravel().tolist()]]
 
 
-def _imputer(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _imputer(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     columns = translation.columns(node.input[0])
     if "imputed_value_floats" not in values or not np.isnan(values.get("replaced_value_float", 0.0)):
         raise NotCompilable("only missing numbers can be replaced")
@@ -294,7 +306,7 @@ def _imputer(translation: _Translation, node: Any, values: Mapping[str, Any]) ->
     return [found]
 
 
-def _scaler(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _scaler(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     columns = translation.columns(node.input[0])
     offsets = _each(values.get("offset", [0.0]), len(columns))
     scales = _each(values.get("scale", [1.0]), len(columns))
@@ -306,9 +318,9 @@ def _scaler(translation: _Translation, node: Any, values: Mapping[str, Any]) -> 
     ]
 
 
-def _arithmetic(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _arithmetic(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     first, second = node.input
-    if first in translation.constants and node.op_type in ("Add", "Mul"):
+    if first in translation.initializers and node.op_type in ("Add", "Mul"):
         first, second = second, first
     columns = translation.columns(first)
     numbers = translation.constant(second, len(columns))
@@ -324,7 +336,7 @@ def _arithmetic(translation: _Translation, node: Any, values: Mapping[str, Any])
     return [found]
 
 
-def _one_hot(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _one_hot(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     columns = translation.columns(node.input[0])
     if len(columns) != 1:
         raise NotCompilable("it takes one column at a time")
@@ -343,14 +355,18 @@ def _one_hot(translation: _Translation, node: Any, values: Mapping[str, Any]) ->
         raise NotCompilable("it takes whole numbers")
     if absent:
         raise NotCompilable("an empty text is one of its categories")
+    if len(set(kinds)) != len(kinds) or any(abs(one) > _EXACT for one in kinds):
+        raise NotCompilable("its categories are not distinct")
     return [[translation.step(transform.IS, column, one) for one in kinds]]
 
 
-def _label_encoder(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _label_encoder(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     keys = values.get("keys_strings")
     results = values.get("values_int64s") or values.get("values_floats")
     if not keys or results is None or len(keys) != len(results):
         raise NotCompilable("only a table from texts to numbers has a translation")
+    if len(set(keys)) != len(keys):
+        raise NotCompilable("its keys are not distinct")
     default = values.get("default_int64", -1) if "values_int64s" in values else values.get("default_float", -0.0)
     found: list[_Column] = []
     for column in translation.columns(node.input[0]):
@@ -367,17 +383,17 @@ def _label_encoder(translation: _Translation, node: Any, values: Mapping[str, An
     return [found]
 
 
-def _normalizer(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _normalizer(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     found = translation.tensors.get(node.input[0])
     if not isinstance(found, _Scores) or values.get("norm") != b"L1":
         raise NotCompilable("only probabilities can be divided by their sum")
     return [replace(found, ending=found.ending._replace(shares=True))]
 
 
-def _linear(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _linear(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     columns = _numbers(translation, node)
     classifies = node.op_type == "LinearClassifier"
-    weights = np.array(values["coefficients"], np.float64)
+    weights = values.single("coefficients").astype(np.float64)
     scores = weights.size // max(1, len(columns))
     classes = _names(values) if classifies else ()
     if scores * len(columns) != weights.size or scores != (len(classes) if classifies else 1):
@@ -393,14 +409,14 @@ def _linear(translation: _Translation, node: Any, values: Mapping[str, Any]) -> 
     return _ended(_Scores(make, tuple(columns), ending, classes))
 
 
-def _trees(translation: _Translation, node: Any, values: Mapping[str, Any]) -> list[_Tensor]:
+def _trees(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     columns = _numbers(translation, node)
     classifies = node.op_type == "TreeEnsembleClassifier"
     if any(name.endswith("_as_tensor") for name in values):
         raise NotCompilable("it calculates in float64")
     prefix = "class" if classifies else "target"
-    weights = np.array(values.get(f"{prefix}_weights", []), np.float64)
-    targets = np.array(values.get(f"{prefix}_ids", []), np.int64)
+    weights = values.single(f"{prefix}_weights").astype(np.float64)
+    targets = values.whole(f"{prefix}_ids")
     base = [float(one) for one in values.get("base_values", [])]
     how = values.get("aggregate_function", b"SUM").decode()
     if how not in ("SUM", "AVERAGE"):
@@ -410,6 +426,8 @@ def _trees(translation: _Translation, node: Any, values: Mapping[str, Any]) -> l
     scores = len(classes) or int(values.get("n_targets", 1))
     if not classifies and (scores != 1 or ending.transform != "none"):
         raise NotCompilable("only a regression of one number, without a transformation, has a translation")
+    if targets.size and not (targets.min() >= 0 and targets.max() < scores):
+        raise NotCompilable("its leaves name a class or number that it does not have")
     if len(classes) == 2:
         if len(set(targets.tolist())) != 1 or len(base) > 1:
             raise NotCompilable("two classes with weights of their own have no translation")
@@ -419,99 +437,21 @@ def _trees(translation: _Translation, node: Any, values: Mapping[str, Any]) -> l
             raise NotCompilable("scores of two classes that are neither probabilities nor logits have no translation")
         ending = Ending(label="above half" if positive else "above zero")
     base = base or [0.0] * scores
-    arrays = _flattened(values, prefix, weights, targets)
     if len(base) != scores:
         raise NotCompilable(f"it has {len(base)} base values for {scores} scores")
-    if len(classes) > 2 and "base_values" not in values and not (np.all(weights >= 0) or _all_scored(arrays, scores)):
-        raise NotCompilable("rows without a score for some classes have no translation")
-    divisor = [float(arrays[9].size if how == "AVERAGE" else 1)]
-    if arrays[1].size and int(arrays[1].max()) >= len(columns):
-        raise NotCompilable("it tests a column that its input does not have")
+    uncertain = len(classes) > 2 and "base_values" not in values and not np.all(weights >= 0)
 
     def make(features: tuple[str, ...], classes: tuple[str, ...], ending: Ending) -> Compiled:
+        try:
+            arrays = flattened(values, prefix, targets, weights, len(columns), scores)
+        except NotCompilable as reason:
+            raise NotCompilable(f"{node.op_type}: {reason}") from reason
+        if uncertain and not all_scored(arrays, scores):
+            raise NotCompilable("rows without a score for some classes have no translation")
+        divisor = [float(arrays[9].size if how == "AVERAGE" else 1)]
         return ScoredTrees(features, classes, ending, (*arrays, base, divisor))
 
     return _ended(_Scores(make, tuple(columns), ending, classes))
-
-
-def _flattened(values: Mapping[str, Any], prefix: str, weights: Any, targets: Any) -> tuple[Any, ...]:
-    """Return the arrays of branches and leaves; a node's descendants come after it."""
-    trees, numbers = values["nodes_treeids"], values["nodes_nodeids"]
-    place = {key: at for at, key in enumerate(zip(trees, numbers, strict=True))}
-    entries: dict[tuple[int, int], list[int]] = {}
-    owners = zip(values.get(f"{prefix}_treeids", []), values.get(f"{prefix}_nodeids", []), strict=True)
-    for entry, owner in enumerate(owners):
-        entries.setdefault(owner, []).append(entry)
-    tracks = values.get("nodes_missing_value_tracks_true") or [0] * len(trees)
-    rows: list[tuple[float, ...]] = []
-    roots: list[int] = []
-    starts, order = [0], list[int]()
-    for tree in dict.fromkeys(trees):
-        root = next(number for owner, number in zip(trees, numbers, strict=True) if owner == tree)
-        roots.append(len(rows))
-        begin, found = len(rows), [root]
-        for number in found:  # grows during the loop
-            at = place.get((tree, number))
-            if at is None or len(found) > len(trees):
-                raise NotCompilable("its nodes do not form trees")
-            mode = values["nodes_modes"][at].decode()
-            if mode == "LEAF":
-                rows.append((LEAF, 0, 0.0, len(starts) - 1, 0, 0, -1))
-                order += entries.pop((tree, number), [])
-                starts.append(len(order))
-                continue
-            threshold, swapped = _threshold(mode, float(values["nodes_values"][at]))
-            children = [values["nodes_truenodeids"][at], values["nodes_falsenodeids"][at]]
-            first = begin + len(found)
-            missing = bool(tracks[at]) == swapped  # the child for absent values: the second, unless they follow `true`
-            found += children[::-1] if swapped else children
-            rows.append(
-                (NUMERIC_BINARY, values["nodes_featureids"][at], threshold, first, first + 1, first + missing, -1)
-            )
-    if entries:
-        raise NotCompilable("it has weights at nodes that are not leaves")
-    branches = np.array(rows, np.float64).reshape(len(rows), 7).T
-    return (*branches, [], [], np.array(roots), np.array(starts), targets[order], weights[order])
-
-
-def _all_scored(arrays: tuple[Any, ...], scores: int) -> bool:
-    """Return whether every row gets each score, because all leaves of some tree have it.
-
-    onnxruntime does not choose a class without a score, even if the scores of the others are negative.
-    """
-    kinds, firsts, roots, starts, targets = arrays[0], arrays[3], arrays[9], arrays[10], arrays[11]
-    scored: set[int] = set()
-    for begin, end in pairwise([*roots.tolist(), kinds.size]):
-        leaves = firsts[begin:end][kinds[begin:end] == LEAF].astype(np.int64).tolist()
-        scored |= set.intersection(*(set(targets[starts[leaf] : starts[leaf + 1]].tolist()) for leaf in leaves))
-    return len(scored) == scores
-
-
-def _threshold(mode: str, value: float) -> tuple[float, bool]:
-    """Return t such that float32(x) passes the test if x <= t, and whether the test is the opposite of that."""
-    single = np.float32(value)
-    if mode in ("BRANCH_LT", "BRANCH_GTE"):
-        single = np.nextafter(single, np.float32(-np.inf))
-    elif mode not in ("BRANCH_LEQ", "BRANCH_GT"):
-        raise NotCompilable(f"the test {mode} has no translation")
-    if np.isnan(single):
-        raise NotCompilable("a threshold is not a number")
-    return largest_double(single), mode in ("BRANCH_GT", "BRANCH_GTE")
-
-
-def largest_double(single: np.float32) -> float:
-    """Return the largest float64 that rounds to a float32 of at most `single`.
-
-    >>> largest_double(np.float32(1.0)), largest_double(np.float32(np.inf))
-    (1.0000000596046448, inf)
-    """
-    if np.isinf(single):
-        return float(single) if single > 0 else -np.finfo(np.float64).max
-    above = np.nextafter(single, np.float32(np.inf))
-    above_exact = 2.0**128 if np.isinf(above) else float(above)
-    middle = (float(single) + above_exact) / 2.0
-    with np.errstate(over="ignore"):
-        return middle if np.float32(middle) <= single else float(np.nextafter(middle, -np.inf))
 
 
 def _numbers(translation: _Translation, node: Any) -> list[_Column]:
@@ -534,21 +474,21 @@ def _each(numbers: Sequence[float], count: int) -> list[float]:
     return list(numbers) * (count if len(numbers) == 1 else 1)
 
 
-def _post_transform(values: Mapping[str, Any]) -> str:
+def _post_transform(values: Attributes) -> str:
     name = values.get("post_transform", b"NONE").decode()
     if name not in _TRANSFORMS:
         raise NotCompilable(f"the transformation {name} has no translation")
     return _TRANSFORMS[name]
 
 
-def _names(values: Mapping[str, Any]) -> tuple[str, ...]:
+def _names(values: Attributes) -> tuple[str, ...]:
     """Return the class labels of an operator as texts."""
     names = ("classlabels_strings", "classlabels_int64s", "classlabels_ints")
     found = next((values[name] for name in names if values.get(name)), ())
     return tuple(one.decode() if isinstance(one, bytes) else str(one) for one in found)
 
 
-_OPERATORS: Final[Mapping[str, Callable[[_Translation, Any, Mapping[str, Any]], list[_Tensor]]]] = {
+_OPERATORS: Final[Mapping[str, Callable[[_Translation, Any, Attributes], list[_Tensor]]]] = {
     "Add": _arithmetic,
     "ArrayFeatureExtractor": _gather,
     "Cast": _cast,

@@ -32,6 +32,11 @@ class Scored:
         How the scores end.
     tables
         The arrays, in the order of `Tables`.
+
+    Raises
+    ------
+    FrameError
+        The arrays would lead a kernel out of bounds.
     """
 
     form: ClassVar[str]
@@ -47,6 +52,7 @@ class Scored:
         self._ending = ending
         self._scores = ending.scores(len(classes))
         self._tables = sealed_tuple(self.Tables, tables)
+        self._check(self._tables, len(features), self._scores)
 
     def _answered(self, scores: Floats) -> Output:
         return finished(scores, *self._ending, len(self.classes))
@@ -64,9 +70,7 @@ class Scored:
             choice(meta, "transform", tuple(TRANSFORMS)), choice(meta, "label", tuple(LABELS)), bool(shares)
         )
         require(ending.label == "greatest" or len(classes) == 2, "two classes for one score")
-        tables = read_tuple(cls.Tables, arrays)
-        cls._check(tables, len(features), ending.scores(len(classes)))
-        return cls(features, classes, ending, tables)
+        return cls(features, classes, ending, read_tuple(cls.Tables, arrays))
 
     @classmethod
     def _check(cls, tables: Any, features: int, scores: int) -> None:
