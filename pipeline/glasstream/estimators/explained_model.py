@@ -62,7 +62,7 @@ class ExplainedModel:
         self.explainers = explainers
         self.order: Final[Order] = order
         # An adapter of its own, so that checking an event changes nothing that the explainers see.
-        self._checked = LiveModel(given.model, given.task)
+        self._checked = LiveModel(given.model, given.task, limits=given.limits)
         findings = [] if explainers else ["explained model: expected one explainer or more, got none"]
         if order not in ORDERS:
             findings.append(f"explained model order: expected one of {', '.join(ORDERS)}, got {order!r}")
@@ -106,7 +106,7 @@ class ExplainedModel:
             Any exception that the model raises when it learns. In the order ``"after"``, the event is then not
             explained.
         """
-        self._checked.event(x, y)
+        self._checked.check(x, y)
         if self.order == "after":
             self.model.learn_one(x, y)
         errors = []

@@ -13,7 +13,7 @@ from glasstream.aggregator.surfaces import Surface
 from glasstream.background.grids import Grids, GridSettings, categorical, points
 from glasstream.draws import stream_key
 from glasstream.errors import ModelError, SettingsError
-from glasstream.estimators.live_model import LiveModel
+from glasstream.estimators.live_model import LiveModel, is_missing
 from glasstream.explain import ipdp
 from glasstream.ingest.features import Kind
 from glasstream.models.contract.predictor import CLASSIFICATION, Predictor
@@ -148,12 +148,12 @@ class IncrementalPDP:
         """
         if self._live is None:
             raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
-        if self._live.task == CLASSIFICATION and y is not None:
-            row, _ = self._live.event(x, y, self._next)
-        else:
+        if is_missing(y):
             row = self._live.row(x, self._next)
+        else:
+            row, _ = self._live.event(x, y, self._next)
         self._next += 1
-        if self._live.task == CLASSIFICATION and y is None:
+        if self._live.task == CLASSIFICATION and is_missing(y):
             self._live.meet_classes()
         self._names = self._live.names
         self._advance(self._live.predictor, row, self._live.kinds)

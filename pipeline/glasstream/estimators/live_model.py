@@ -1,15 +1,19 @@
 """Adapter between a River model that keeps learning and the rows that estimators take."""
 
+import warnings
 from collections.abc import Iterable, Mapping
-from math import isfinite, isnan
-from typing import Any
+from math import isnan
+from typing import Any, Final
 
 import numpy as np
 from river import base, compose
 
 from glasstream.errors import ModelError
-from glasstream.ingest.admission import label
+from glasstream.ingest.admission import Admission, label
+from glasstream.ingest.admission import Task as AdmittedTask
+from glasstream.ingest.decode import features_of, wrong_beside_x
 from glasstream.ingest.features import FeatureTable, Kind, Value
+from glasstream.ingest.limits import IngestLimits
 from glasstream.models.compiler.compile import compile_model
 from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION, Floats, Predictor, Task
 from glasstream.models.live.generic import GenericPredictor
@@ -17,6 +21,9 @@ from glasstream.models.live.generic import GenericPredictor
 
 class LiveModel:
     """Adapter between a River model and an estimator that sees one event at a time.
+
+    The adapter accepts and refuses the same events as the pipeline, with the same messages. It also limits features and
+    categories like the pipeline, and warns about each value that it leaves out (`UserWarning`).
 
     The adapter calls the model but never trains it. Explain an event before the model learns it; `ExplainedModel` also
     has the other order. Several estimators may share one adapter, and then see the same features, classes and copies of
@@ -33,6 +40,8 @@ class LiveModel:
         feature or class. It is evaluated many times faster than the model. None to call the model itself at each event.
         If each event is explained after the model has learned it, only 1 and None are right: an older copy has not
         learned the event.
+    limits
+        Limits on features, categories and classes; None for the defaults of the pipeline's section `limits`.
 
     Raises
     ------
@@ -51,7 +60,14 @@ class LiveModel:
     ('size', 'open', 'day')
     """
 
-    def __init__(self, model: Any, task: Task | None = None, *, snapshot_every: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        task: Task | None = None,
+        *,
+        snapshot_every: int | None = None,
+        limits: IngestLimits | None = None,
+    ) -> None:
         if snapshot_every is not None and snapshot_every < 1:
             raise ModelError(f"expected snapshot_every to be at least 1, or None for none, got {snapshot_every}")
         self.model = model
@@ -60,13 +76,19 @@ class LiveModel:
         """Number of different events encoded so far."""
         self.snapshot_every = snapshot_every
         """Number of events after which the compiled copy is renewed; None without a copy."""
-        self._table = FeatureTable()
+        self._table = FeatureTable(limits or IngestLimits())
+        self._admission = Admission(AdmittedTask(self.task), limits=self._table.limits)
         self._labels: dict[Any, str] = {}
         self._places: dict[Any, int] = {}
         self._newest: Mapping[str, Value] = {}
         self._predictor: Predictor | None = None
         self._form: tuple[int, ...] = ()
         """Version of the cached predictor: numbers of features, classes, categories and due snapshots."""
+
+    @property
+    def limits(self) -> IngestLimits:
+        """Limits on features, categories and classes."""
+        return self._table.limits
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,9 +124,14 @@ class LiveModel:
         ModelError
             The event or its target is invalid, see `row` and `target`.
         """
-        values = {name: _value(name, value) for name, value in x.items()}
+        values = _features(x)
         target = self.target(y)
-        return self.row(values, number), target
+        return self._encoded(values, number), target
+
+    def check(self, x: Mapping[str, Any], y: Any) -> None:
+        """Check an event without encoding it; errors as of `event`."""
+        _features(x)
+        self.target(y)
 
     def row(self, x: Mapping[str, Any], number: int | None = None) -> Floats:
         """Return an event as float64[1, d], NaN where a feature is absent. d grows with new features.
@@ -120,10 +147,16 @@ class LiveModel:
         Raises
         ------
         ModelError
-            A value is not a number, boolean, text or None.
+            There is no feature. Or a value is not a number, boolean, text or None, or is beyond the largest number that
+            an event can have.
         """
-        self._newest = {name: _value(name, value) for name, value in x.items()}
-        values, _ = self._table.encode(self._newest)
+        return self._encoded(_features(x), number)
+
+    def _encoded(self, x: Mapping[str, Value], number: int | None) -> Floats:
+        self._newest = x
+        values, _ = self._table.encode(x)
+        while self._table.remarks:
+            warnings.warn(self._table.remarks.pop(0), stacklevel=4)
         self.events = max(self.events, (self.events if number is None else number) + 1)
         return np.array([list(values)], np.float64)
 
@@ -133,18 +166,22 @@ class LiveModel:
         Raises
         ------
         ModelError
-            The target is missing or is not a text, boolean or number; or it is not a finite number for regression.
+            The target is missing (None or NaN), or the pipeline would reject it: it is of another type than the
+            earlier ones, no whole number for classification, beyond the largest number for regression, or a class
+            beyond the limits.
         """
         y = _plain(y)
-        if self.task == CLASSIFICATION:
-            if y is None:
-                raise ModelError("expected the true class of the event, got None; explain labelled events only")
-            if not isinstance(y, str | bool | int | float):
-                raise ModelError(f"expected the true class to be a text, a boolean or a number, got {y!r:.40}")
-            return float(self._place(y))
-        if isinstance(y, bool | int | float) and isfinite(y):
-            return float(y)
-        raise ModelError(f"expected the target to be a finite number (regression), got {y!r:.40}")
+        if is_missing(y):
+            raise ModelError(f"expected the target of the event, got {y}; explain labelled events only")
+        if (wrong := wrong_beside_x(None, None, y)) is not None:
+            raise ModelError(wrong[1])
+        if not isinstance(y, str | bool | int | float):
+            raise ModelError(f"expected `y` to be a number, text or boolean, got {y!r:.40}")
+        _expect_unicode(y, "`y`")
+        target = self._admission.target(y)
+        if isinstance(target, tuple):
+            raise ModelError(target[1])
+        return float(self._place(y)) if self.task == CLASSIFICATION else float(target)
 
     def meet_classes(self) -> None:
         """Ask the model for its classes. This is needed for events without a target.
@@ -180,9 +217,11 @@ class LiveModel:
 
     def state(self) -> dict[str, Any]:
         """Return the features and classes as JSON values. The owner must save the model."""
-        table = self._table
+        table, admission = self._table, self._admission
         return {
             "events": self.events,
+            "kind": None if admission.target_kind is None else _NAME_OF[admission.target_kind],
+            "admitted": list(admission.classes),
             "names": list(table.names),
             "kinds": [int(kind) for kind in table.kinds],
             "categories": [list(codes) for codes in table.categories],
@@ -191,13 +230,17 @@ class LiveModel:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore features and classes that `state` returned."""
-        names = [str(name) for name in state["names"]]
-        categories = [{str(text): code for code, text in enumerate(texts)} for texts in state["categories"]]
-        self._table = FeatureTable(
-            names=names,
+        self._table = FeatureTable.restored(
+            self._table.limits,
+            names=[str(name) for name in state["names"]],
             kinds=[Kind(kind) for kind in state["kinds"]],
-            categories=categories,
-            _slot={name: slot for slot, name in enumerate(names)},
+            categories=[[str(text) for text in texts] for texts in state["categories"]],
+        )
+        self._admission = Admission(
+            self._admission.task,
+            target_kind=_KIND_OF.get(state.get("kind")),
+            limits=self._table.limits,
+            classes=dict.fromkeys(str(name) for name in state.get("admitted", ())),
         )
         self._labels, self._places = {}, {}
         self._meet(state["classes"])
@@ -238,16 +281,55 @@ def _task_of(model: Any) -> Task:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a numpy number to a Python number."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _value(name: str, value: Any) -> Value:
-    value = _plain(value)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int | float):
-        return None if isnan(value) else float(value)
+    """Return a number or text of numpy, or of a subclass such as an enumeration, as Python's own; others unchanged."""
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, str):
-        return str(value)
-    raise ModelError(f"feature {name!r}: expected a number, a boolean, text or None, got {value!r:.40}")
+        return str.__str__(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    return float(value) if isinstance(value, float) else value
+
+
+_KIND_OF: Final[dict[str | None, type]] = {"number": float, "boolean": bool, "text": str}
+_NAME_OF: Final = {kind: name for name, kind in _KIND_OF.items()}
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value stands for a missing one: None or NaN, as pandas has it."""
+    return value is None or (isinstance(value, float) and isnan(value))
+
+
+def _features(x: Any) -> Mapping[str, Value]:
+    """Return the features of an event as the pipeline has them after it has decoded and admitted the event.
+
+    Raises
+    ------
+    ModelError
+        The pipeline would reject the event.
+    """
+    if not hasattr(x, "items"):
+        raise ModelError(f"expected `x` to be an object of features, got {x!r:.40}")
+    given = {}
+    for name, value in x.items():
+        value = _plain(value)
+        if is_missing(value):
+            value = None
+        elif isinstance(value, str):
+            _expect_unicode(value, f"the text of feature {name!a}")
+        elif not isinstance(value, bool | int | float | dict | list):
+            raise ModelError(f"expected a number, text, boolean or null in `x`, got {value!r:.40} in {name!r}")
+        _expect_unicode(name, "the name of a feature")
+        given[name] = value
+    features = features_of(given)
+    if isinstance(features, tuple):
+        raise ModelError(features[1])
+    return features
+
+
+def _expect_unicode(text: Any, what: str) -> None:
+    """Refuse half of a surrogate pair, which no message can hold."""
+    if isinstance(text, str) and not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ModelError(f"expected {what} in Unicode, got {text!a:.60}, which has no UTF-8") from error

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from glasstream.ingest.features import Value
 from glasstream.ingest.json_advice import json_advice
 from glasstream_topics import events
 from glasstream_topics.errors import RecordError
@@ -176,7 +177,7 @@ def _examine(element: Any) -> Event | Label | tuple[Reason, str]:
         found = ", ".join(map(repr, unknown[:3]))
         return Reason.UNKNOWN_KEY, f"expected only the keys id, ts, x and y, got also {found}; features belong in `x`"
     event_id, ts, y = element.get("id"), element.get("ts"), element.get("y")
-    wrong = _wrong_beside_x(event_id, ts, y)
+    wrong = wrong_beside_x(event_id, ts, y)
     if "x" not in element and "y" in element and event_id is not None:
         if y is None:
             return wrong or (Reason.BAD_TARGET, "expected the `y` of a label to be a number, text or boolean, got null")
@@ -184,11 +185,25 @@ def _examine(element: Any) -> Event | Label | tuple[Reason, str]:
     x = element.get("x")
     if x is None:
         return Reason.NO_X, "expected `x`, an object of features, or `id` and `y`, a label that comes late; got neither"
+    features = features_of(x)
+    if isinstance(features, tuple):
+        return features
+    return wrong or Event(x=features, id=event_id, ts=ts, y=y)
+
+
+def features_of(x: Any) -> dict[str, Value] | tuple[Reason, str]:
+    """Return the features of an event with its numbers as floats, or the reason why no event can have them.
+
+    Parameters
+    ----------
+    x
+        Value of `x` as Python has it after JSON was decoded.
+    """
     if not isinstance(x, dict):
         return Reason.NO_X, f"expected `x` to be an object of features, got {_kind(x)}"
     if not x:
         return Reason.EMPTY_X, "expected at least one feature in `x`, got none"
-    features: dict[str, float | str | bool | None] = {}
+    features: dict[str, Value] = {}
     for name, feature in x.items():
         if isinstance(feature, (dict, list)):
             return (
@@ -202,10 +217,11 @@ def _examine(element: Any) -> Event | Label | tuple[Reason, str]:
             features[name] = number
         else:
             return Reason.NOT_FINITE, f"expected numbers within ±{LARGEST:g}, got a larger one in {name!r}"
-    return wrong or Event(x=features, id=event_id, ts=ts, y=y)
+    return features
 
 
-def _wrong_beside_x(event_id: Any, ts: Any, y: Any) -> tuple[Reason, str] | None:
+def wrong_beside_x(event_id: Any, ts: Any, y: Any) -> tuple[Reason, str] | None:
+    """Return why an event cannot have this `id`, `ts` or `y`, of whatever type; None if it can."""
     if event_id is not None and (isinstance(event_id, bool) or not isinstance(event_id, (str, int))):
         return Reason.BAD_ID, f"expected `id` to be text or an integer, got {_kind(event_id)}"
     if isinstance(event_id, str) and _long_id(event_id):
