@@ -175,6 +175,30 @@ def test_formats_without_schema() -> None:
         assert found.value.reason == reason
 
 
+@pytest.mark.parametrize(
+    "note", ["two\u2028lines", "next\u0085line", "tab\x0bstop", "form\x0cfeed", "first\nsecond", "a\rb"]
+)
+def test_only_line_breaks_outside_quotes_end_a_row_of_csv(note: str) -> None:
+    quoted = f'"{note}"' if "\n" in note or "\r" in note else note
+    rows = [{"age": "41", "note": note, "paid": "yes"}, {"age": "42", "note": "fine", "paid": "no"}]
+    for end in ("\n", "\r\n", "\r"):
+        text = f"\ufeffage,note,paid{end}41,{quoted},yes{end}  {end}42,fine,no{end}"
+        assert read("csv", text.encode(), columns="age,note,paid") == rows
+
+
+def test_rows_before_one_that_cannot_be_read_are_kept() -> None:
+    assert read("csv", b'1,2\n3,"4\n5,6\n', columns="a,b") == [{"a": "1", "b": "2"}, "bad_encoding"]
+    with pytest.raises(Misfit, match="expected rows of CSV, got one on line 1 that cannot be read"):
+        read("csv", b'3,"4', columns="a,b")
+
+
+@pytest.mark.parametrize("empty", [{}, [], {"geo": {}}, {"geo": {"tags": []}}])
+def test_what_is_empty_loses_no_event(empty: Any) -> None:
+    full = {"a": 1, "addr": {"zip": "00100", "geo": {"lat": 60.1}}}
+    assert mapped({"a": 1, "addr": empty}, full)[1]["x"] == {"a": 1}
+    assert mapped({"a": 1, "addr": empty}, full, features="*,lat=/addr/geo/lat")[1]["x"] == {"a": 1}
+
+
 def test_cells_of_csv_have_types() -> None:
     (document,) = read("csv", b"4,yes,,true", columns="a,b,c,d")
     assert mapped(document, format="csv", columns="a,b,c,d")[1]["x"] == {"a": 4.0, "b": "yes", "d": True}

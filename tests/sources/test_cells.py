@@ -21,7 +21,8 @@ def test_a_mark_for_no_value_leaves_a_column_numeric(tmp_path: Path, mark: str) 
     assert [event["x"].get("a") for event in source.events()] == [1.0, None, 2.0]
     if mark.strip():
         assert source.notices == [
-            f"s: column 'a': {mark!r} in 1 of the first 3 rows: treated as empty, because the other cells hold numbers"
+            f"s: column 'a' has {mark!r} in 1 of the first 3 rows: treated as empty, because the other cells hold "
+            "numbers"
         ]
 
 
@@ -36,7 +37,7 @@ def test_an_infinite_cell_is_empty_and_named_with_its_line(tmp_path: Path, cell:
     source = look(tmp_path, f"a,b,y\n1,1,u\n{cell},2,u\n2,3,u\n")
     assert [event["x"].get("a") for event in source.events()] == [1.0, None, 2.0]
     assert source.notices == [
-        f"s: column 'a': expected finite numbers, got {cell!r} on line 3: every such cell is treated as empty"
+        f"s: column 'a' holds finite numbers only, but {cell!r} is on line 3: every such cell is treated as empty"
     ]
 
 
@@ -44,7 +45,7 @@ def test_an_infinite_cell_below_the_look_is_named_once(tmp_path: Path) -> None:
     source = look(tmp_path, "a,b,y\n" + "1,1,u\n" * 1_000 + "inf,1,u\n" * 2)
     assert source.notices == []
     assert [event["x"] for event in source.events()][-2:] == [{"b": 1.0}] * 2
-    assert len(source.notices) == 1 and "'inf' on line 1,002" in source.notices[0]
+    assert len(source.notices) == 1 and "'inf' is on line 1,002" in source.notices[0]
 
 
 def test_a_target_that_is_not_a_number_is_no_label(tmp_path: Path) -> None:
@@ -57,16 +58,17 @@ def test_a_target_that_is_not_a_number_is_no_label(tmp_path: Path) -> None:
 def test_a_number_column_that_becomes_text_is_said(tmp_path: Path) -> None:
     source = look(tmp_path, "a,y\n1,u\n2,u\noops,u\n4,u\n")
     assert source.notices == [
-        "s: column 'a' is treated as text: 'oops' on line 4 is not a number, but 3 cells are",
+        "s: column 'a' is treated as text: 'oops' on line 4 is not a number (cells like it: 1, numbers: 3); to "
+        "treat such cells as empty, set --types a=number",
     ]
 
 
 def test_a_column_without_values_is_said(tmp_path: Path) -> None:
     source = look(tmp_path, "a,b,y\n,1,u\n,2,u\n")
-    assert source.notices == ["s: column 'a' has no value in the first 2 rows: treated as text"]
+    assert source.notices == ["s: column 'a' has no value in any row: no event has this feature"]
 
 
 def test_a_file_without_labels_is_said(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text("a,y\n1,\n2,\n", encoding="utf-8")
-    assert CsvFile(path, "y", "s").look(None).why.startswith("a guess, because its target is empty in the first 2 rows")
+    assert CsvFile(path, "y", "s").look(None).why.startswith("a guess, because no row has a target")

@@ -83,14 +83,15 @@ def test_rows_limits(tmp_path: Path) -> None:
         ),
         (
             "a;b;y\n1;2;3\n",
-            "its columns are a;b;y; the columns seem to be separated by ';'; write the file with commas",
+            "its columns are a;b;y; the columns seem to be separated by ';'; write the file with commas, or put the "
+            "line sep=; above its header",
         ),
         ("a\ty\n1\t2\n", r"the columns seem to be separated by '\t'; write the file with commas"),
         ("a;b,c\n1,2\n", "its columns are a;b, c; name one of them with --target"),
         ("\n  \n", "expected a header line, got an empty file"),
         ('"a";"y"\n1;2\n', "line 1: expected CSV with commas, got a row that cannot be read"),
         ('a,y\n1,u\n\n"1,u\n2,u\n', "line 4: expected CSV with commas, got a row that cannot be read"),
-        (f"a,y\n1,u\n{'x' * 200_000},u\n", "line 3: expected CSV with commas, got a row that cannot be read"),
+        (f"a,y\n1,u\n{'x' * 200_000},u\n", "line 3: expected cells of at most 131,072 characters, got a longer one"),
         ("a, y\n1, 2\n", "one is ' y', whose name differs only in spaces; change the header or --target"),
         ("a,b,y\n1,2\n", "line 2: expected 3 cells as in the header, got 2; write empty cells, too"),
         ("a,a,y\n1,2,3\n", "expected different column names, got 'a' twice"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from glasstream.command.options import types_option
 from glasstream.gbmap.settings import PRESETS
 from glasstream.terminal import standard_console
 
@@ -33,6 +34,7 @@ _MOST_SEED = 2**32 - 1
     type=click.Choice(["classification", "regression"]),
     help="Kind of prediction.  [default: derived from the target]",
 )
+@types_option
 @click.option(
     "--category", "categories", multiple=True, help="Numeric column whose values are category codes. Can be repeated."
 )
@@ -60,6 +62,7 @@ def gbmap(
     csv_file: Path,
     target: str,
     task: str | None,
+    types: tuple[str, ...],
     categories: tuple[str, ...],
     preset: str,
     share: float,
@@ -72,6 +75,7 @@ def gbmap(
     GBMAP (gradient boosting mapping) maps rows to an embedding that reflects how the target depends on them. The test
     rows are drawn at random. The command needs the extra `gbmap`, and with --out the extra `plot`.
     """
+    from glasstream.command.make_source import parse_types
     from glasstream.ingest.admission import Task
     from glasstream.plots.canvas import drawing
     from glasstream.research.papers.gbmap_comparison import compare, write_embedding
@@ -83,7 +87,7 @@ def gbmap(
         drawing(1, 1)  # says what to install, before anything takes time
     console = standard_console()
     notices: list[str] = []
-    table = read_table(csv_file, target, Task(task) if task else None, categories, rows, notices=notices)
+    table = read_table(csv_file, target, Task(task) if task else None, categories, rows, parse_types(types), notices)
     for line in notices:
         console.print(line, style="dim")
     with warnings.catch_warnings():

@@ -1,9 +1,12 @@
 """Build the source that the options of `run` and `produce` describe."""
 
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from glasstream.errors import InputError
+from glasstream.intake.fields import Kind
 from glasstream.settings import Settings
 from glasstream.sources.bundled import BUNDLED_ROWS, BundledStream
 from glasstream.sources.changes import Change
@@ -21,10 +24,50 @@ class Asked(NamedTuple):
     width: int | None = None
 
 
+_TYPE = re.compile(rf"\s*(.+?)=({'|'.join(Kind)})(?:,|$)", re.DOTALL)
+
+
+def parse_types(texts: Iterable[str]) -> dict[str, Kind]:
+    """Return the kinds of columns that `--types` states. A name may contain commas.
+
+    >>> {name: str(kind) for name, kind in parse_types(["zip=text,a,b=number", "member=boolean"]).items()}
+    {'zip': 'text', 'a,b': 'number', 'member': 'boolean'}
+
+    Raises
+    ------
+    InputError
+        A text is not of the form COLUMN=TYPE,...
+    """
+    kinds: dict[str, Kind] = {}
+    for text in texts:
+        end = 0
+        while end < len(text):
+            found = _TYPE.match(text, end)
+            if found is None:
+                raise InputError(f"--types: expected COLUMN=TYPE,... with the types {', '.join(Kind)}, got {text!r}")
+            kinds[found[1]] = Kind(found[2])
+            end = found.end()
+    return kinds
+
+
 def make_source(
-    csv_file: Path | None, target: str | None, stream: str | None, rows: int | None, seed: int, asked: Asked
+    csv_file: Path | None,
+    target: str | None,
+    stream: str | None,
+    rows: int | None,
+    seed: int,
+    asked: Asked,
+    types: Iterable[str] = (),
+    declared: Mapping[str, Kind] | None = None,
 ) -> Source:
     """Build a source from a CSV file or the bundled stream, with a change if the options ask for one.
+
+    Parameters
+    ----------
+    types
+        Values of `--types`.
+    declared
+        Kinds of the columns that a model declares.
 
     Raises
     ------
@@ -35,6 +78,9 @@ def make_source(
         raise InputError("--target: it needs --csv FILE; the bundled stream has its own target")
     if csv_file is not None and target is None:
         raise InputError("--csv: it needs --target NAME, the column to predict")
+    kinds = parse_types(types)
+    if csv_file is None and kinds:
+        raise InputError("--types: it needs --csv FILE")
     if stream == "":
         raise InputError("--stream: expected a name, got an empty text")
     name = stream or ("agrawal" if csv_file is None else csv_file.name.split(".")[0])
@@ -47,7 +93,7 @@ def make_source(
         moves = asked.swap is None
         source = BundledStream(seed, many or BUNDLED_ROWS, name, change if moves else None, changes=moves)
     else:
-        source = CsvFile(csv_file, target, name, rows)
+        source = CsvFile(csv_file, target, name, rows, kinds, declared or {})
     if asked.swap is None or change is None:
         return source
     return Swapped(source, _two(asked.swap), change)

@@ -52,6 +52,16 @@ def data_option(command: F) -> F:
     )(command)
 
 
+types_option = click.option(
+    "--types",
+    multiple=True,
+    metavar="COLUMN=TYPE,...",
+    help="State the types of columns of the CSV file: number, text or boolean. Can be repeated.  [default: derived "
+    "from the first 1,000 rows]",
+)
+"""Option `--types`; `glasstream.command.make_source.parse_types` reads it."""
+
+
 def source_options(command: F) -> F:
     """Add the options that choose a source of events, its form on Kafka, and what is injected into it."""
     for option in (
@@ -92,6 +102,7 @@ def source_options(command: F) -> F:
             type=click.IntRange(min=1),
             help="Stop after this many events.  [default: the whole file, or 20,000 of the bundled stream]",
         ),
+        types_option,
         click.option("--target", help="Column of the CSV file that the model predicts."),
         click.option(
             "--csv",

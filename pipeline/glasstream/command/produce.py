@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from glasstream.command.options import load_settings, settings_options, source_options
+from glasstream.terminal import say
 
 
 @click.command(short_help="Write a CSV file or the bundled stream to `events`.")
@@ -19,6 +20,7 @@ from glasstream.command.options import load_settings, settings_options, source_o
 def produce(
     csv_file: Path | None,
     target: str | None,
+    types: tuple[str, ...],
     rows: int | None,
     seed: int | None,
     stream: str | None,
@@ -38,22 +40,24 @@ def produce(
     settings = load_settings(common, {"seed": seed})
     expect_broker(settings)
     source = delay_labels(
-        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width)), label_delay, settings
+        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width), types),
+        label_delay,
+        settings,
     )
     look = source.look(None)
     _echo(source.notices)
     if settings.model.task is None and look.task is Task.CLASSIFICATION and look.numbers:
-        click.echo(
+        say(
             f"{look.why}. The deployment treats a numeric target as regression; to classify, start every stage with "
             "--set model.task=classification",
             err=True,
         )
     count = write(settings, source, rows_per_message)
     _echo(source.notices)
-    click.echo(f"Wrote {count:,} events of stream {source.stream} and a flush mark to {settings.prefix}events")
+    say(f"Wrote {count:,} events of stream {source.stream} and a flush mark to {settings.prefix}events")
     return 0
 
 
 def _echo(notices: list[str]) -> None:
     while notices:
-        click.echo(notices.pop(0), err=True)
+        say(notices.pop(0), err=True)

@@ -13,6 +13,7 @@ from glasstream_topics.methods import METHODS
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from glasstream.intake.fields import Kind
     from glasstream.settings import Settings
     from glasstream.sources.source import Source
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 def run(
     csv_file: Path | None,
     target: str | None,
+    types: tuple[str, ...],
     task: str | None,
     model: str | None,
     explain: str | None,
@@ -90,8 +92,11 @@ def run(
         defaults={"prefix": fresh},
     )
     expect_plan(settings, explainers, out, data, page=page)
+    asked = Asked(swap, at, width)
     source = delay_labels(
-        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width)), label_delay, settings
+        make_source(csv_file, target, stream, rows, settings.seed, asked, types, _declared(settings)),
+        label_delay,
+        settings,
     )
     console = standard_console()
     settings = _looked_at(source, settings, console)
@@ -107,6 +112,17 @@ def run(
         hold=page and (console.is_interactive if hold is None else hold),
     )
     return run_pipeline(settings, plan, console)
+
+
+def _declared(settings: "Settings") -> "dict[str, Kind]":
+    """Return the kinds of the features that a model of a file declares."""
+    from glasstream.intake.fields import Kind
+    from glasstream.learn.make_model import fixed_model
+
+    if settings.model.learns:
+        return {}
+    model = fixed_model(settings)
+    return {name: Kind[kind.name] for name, kind in zip(model.features, model.kinds, strict=True)}
 
 
 def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "Settings":

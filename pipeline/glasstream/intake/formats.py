@@ -1,6 +1,7 @@
 """Formats that need no schema registry: JSON, JSON lines, CSV. A format turns the value of a message into documents."""
 
 import csv
+import io
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -64,16 +65,22 @@ class Csv:
     def __init__(self, columns: Sequence[str], delimiter: str) -> None:
         self.columns = tuple(columns)
         self.delimiter = delimiter
+        self._header = list(columns)
 
     def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
-        """Return the documents of a message: see `Format`."""
-        lines = [line for line in _text(value).splitlines() if line.strip()]
+        """Return the documents of a message: see `Format`.
+
+        Only line feeds and carriage returns outside quotes end a row. Blank rows and a header are skipped.
+        """
         documents: list[dict[str, Any] | Misfit] = []
+        text = io.StringIO(_text(value).removeprefix("\ufeff"), newline="")
+        rows = csv.reader(text, delimiter=self.delimiter, strict=True)
         try:
-            for row in csv.reader(lines, delimiter=self.delimiter, strict=True):
+            for row in rows:
                 if len(row) == len(self.columns):
-                    documents.append(dict(zip(self.columns, row, strict=True)))
-                else:
+                    if row != self._header and (len(row) > 1 or row[0].strip()):
+                        documents.append(dict(zip(self.columns, row, strict=True)))
+                elif len(row) > 1 or "".join(row).strip():
                     documents.append(
                         Misfit(
                             Reason.BAD_ENCODING,
@@ -82,7 +89,14 @@ class Csv:
                         )
                     )
         except csv.Error as error:
-            raise Misfit(Reason.BAD_ENCODING, f"expected lines of CSV, got {shown(value)}: {error}") from error
+            misfit = Misfit(
+                Reason.BAD_ENCODING,
+                f"expected rows of CSV, got one on line {rows.line_num} that cannot be read, nor the rows below: "
+                f"{error}",
+            )
+            if not documents:
+                raise misfit from error
+            documents.append(misfit)
         return documents, True
 
 

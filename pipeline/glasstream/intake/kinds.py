@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from math import isfinite
 from typing import Any
 
+from glasstream.intake import cells
 from glasstream.intake.fields import Kind, parse_path
 from glasstream.intake.misfit import Misfit, shown
 from glasstream_topics.events import LARGEST
@@ -14,7 +14,6 @@ Value = float | str | bool
 """Value of a feature or of a target."""
 
 _NAMES = {Kind.NUMBER: "a number", Kind.TEXT: "a text", Kind.BOOLEAN: "a boolean"}
-_BOOLEANS = {"true": True, "false": False}
 _FIT: Mapping[Kind, frozenset[type]] = {
     Kind.NUMBER: frozenset({int, float}),
     Kind.TEXT: frozenset({str}),
@@ -32,7 +31,7 @@ class Kinds:
     held
         Types that were inferred earlier. Values must have them.
     textual
-        Whether all values arrive as texts (CSV). They are then converted to the held types, too.
+        Whether all values are cells of CSV, which have the types that `glasstream.intake.cells` reads.
     """
 
     def __init__(self, stated: Mapping[str, Kind], held: Mapping[str, Kind], *, textual: bool) -> None:
@@ -46,7 +45,7 @@ class Kinds:
         """Hold these types from now on; stated types come first."""
         self.held = dict(held)
         self.all = {**self.held, **self.stated}
-        fit = {**_FIT, Kind.TEXT: frozenset()} if self.textual else _FIT  # an empty text is a missing value
+        fit = {**_FIT, Kind.TEXT: frozenset()} if self.textual else _FIT  # a blank cell is a missing value
         paths = ((parse_path(field), kind) for field, kind in self.all.items())
         self.fit = {path[0]: fit[kind] for path, kind in paths if len(path) == 1}
         """Python's types of values that need no conversion, by the name of a field that is not nested."""
@@ -61,7 +60,7 @@ class Kinds:
         Misfit
             The value does not have the type of the field.
         """
-        if value is None or (self.textual and value == ""):
+        if value is None or value == {} or value == [] or (self.textual and not value.strip()):
             return None
         if isinstance(value, (dict, list, bytes)):
             raise Misfit(
@@ -69,9 +68,10 @@ class Kinds:
                 f"{field}: expected a number, a text or a boolean, got {shown(value)}; name the fields inside, or "
                 f"leave the field out with -{field} (intake.features)",
             )
-        given: Value = value
         wanted = self.all.get(field)
         if wanted is None:
+            if self.textual and cells.reading(value) is cells.Reading.MISSING:
+                return None
             if self.full is None or len(self.held) < self.full:
                 raise KeyError(field)
             raise Misfit(
@@ -79,45 +79,78 @@ class Kinds:
                 f"{field}: expected at most {self.full} fields with inferred types (limits.features), got another one; "
                 "name the features (intake.features)",
             )
+        given = self._given(field, value, wanted)
+        if given is None:
+            return None
         if kind_of(given) is not wanted:
-            converted = _converted(given, wanted) if self.textual or field in self.stated else None
-            if converted is None:
-                where = "stated in intake.types" if field in self.stated else "that its first messages had"
-                raise Misfit(
-                    Reason.FIELD_TYPE,
-                    f"{field}: expected {_NAMES[wanted]}, the type {where}, got {shown(value)}; to change the type, "
-                    f"set it in intake.types",
-                )
-            given = converted
+            where = "stated in intake.types" if field in self.stated else "that its first messages had"
+            raise Misfit(
+                Reason.FIELD_TYPE,
+                f"{field}: expected {_NAMES[wanted]}, the type {where}, got {shown(value)}; to change the type, "
+                f"set it in intake.types",
+            )
         if not isinstance(given, str) and not -LARGEST <= given <= LARGEST:
             raise Misfit(
                 Reason.NOT_FINITE, f"{field}: expected a number within ±{LARGEST:g}, got {shown(value)}; send null"
             )
         return given
 
+    def label(self, field: str, value: Any) -> Value | None:
+        """Return a value of the target, like `value`; None for a word such as `NA` among the classes of CSV."""
+        if self.textual and self.held.get(field) is Kind.TEXT and field not in self.stated and cells.is_no_label(value):
+            return None
+        return self.value(field, value)
+
+    def _given(self, field: str, value: Any, wanted: Kind) -> Value | None:
+        """Return a value as the wanted type; as it is if it does not have that type's form; None if it is missing.
+
+        Raises
+        ------
+        Misfit
+            It is a cell with an infinite number.
+        """
+        if self.textual:
+            found = (cells.stated if field in self.stated else cells.value)(value, wanted)
+            if found is None and cells.reading(value) is cells.Reading.INFINITE:
+                raise Misfit(
+                    Reason.NOT_FINITE, f"{field}: expected a finite number, got {shown(value)}; leave it empty"
+                )
+            return found
+        if field in self.stated and kind_of(value) is not wanted:
+            return _converted(value, wanted)
+        return value  # type: ignore[no-any-return]
+
     def inferred(self, values: Iterable[tuple[str, Any]], limit: int) -> dict[str, Kind]:
-        """Return the held types, and those that most values of the other fields have.
+        """Return the held types, and those that the values of the other fields have.
+
+        That is the type of most values; in CSV, the kind of the cells as of a column (`glasstream.intake.cells.kind`).
 
         Parameters
         ----------
         values
-            Fields with their values, in the order of their arrival. Of kinds that are equally frequent, the one that
+            Fields with their values, in the order of their arrival. Of types that are equally frequent, the one that
             came first is taken.
         limit
             Largest number of types. Fields beyond it get none.
         """
-        counts: dict[str, Counter[Kind]] = {}
+        counts: dict[str, Counter[Any]] = {}
         for field, value in values:
             if field in self.all or value is None or isinstance(value, (dict, list, bytes)):
                 continue
-            if self.textual and value == "":
+            one: Any = cells.reading(value) if self.textual else kind_of(value)
+            if one is cells.Reading.MISSING:
                 continue
             if field not in counts:
                 if len(self.held) + len(counts) >= limit:
                     continue
                 counts[field] = Counter()
-            counts[field][_read_as(value) if self.textual else kind_of(value)] += 1
-        return {**self.held, **{field: count.most_common(1)[0][0] for field, count in counts.items()}}
+            counts[field][one] += 1
+        decide = cells.kind if self.textual else _most_common
+        return {**self.held, **{field: decide(count) for field, count in counts.items()}}
+
+
+def _most_common(count: Counter[Kind]) -> Kind:
+    return count.most_common(1)[0][0]
 
 
 def kind_of(value: Value) -> Kind:
@@ -127,29 +160,15 @@ def kind_of(value: Value) -> Kind:
     return Kind.BOOLEAN if isinstance(value, bool) else Kind.NUMBER
 
 
-def _read_as(text: str) -> Kind:
-    """Return the type that a text stands for."""
-    if _number(text) is not None:
-        return Kind.NUMBER
-    return Kind.BOOLEAN if text.strip().lower() in _BOOLEANS else Kind.TEXT
-
-
-def _converted(value: Value, wanted: Kind) -> Value | None:
-    """Return a value as another type, or None if it does not have that type's form."""
+def _converted(value: Value, wanted: Kind) -> Value:
+    """Return a value as another type; as it is if it does not have that type's form."""
     if wanted is Kind.TEXT:
         if isinstance(value, float) and value.is_integer():
             return str(int(value))
         return str(value).lower() if isinstance(value, bool) else str(value)
-    if wanted is Kind.NUMBER:
-        return float(value) if isinstance(value, bool) else _number(str(value))
     if isinstance(value, str):
-        return _BOOLEANS.get(value.strip().lower())
-    return bool(value) if value in (0, 1) else None
-
-
-def _number(text: str) -> float | None:
-    try:
-        found = float(text)
-    except ValueError:
-        return None
-    return found if isfinite(found) and "_" not in text else None
+        found = cells.stated(value, wanted)
+        return value if found is None else found
+    if wanted is Kind.NUMBER:
+        return float(value)
+    return bool(value) if value in (0, 1) else value

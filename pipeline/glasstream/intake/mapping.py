@@ -220,7 +220,7 @@ class Mapping:
             below = (*path, name)
             if below in self._hidden:
                 continue
-            if isinstance(value, dict) and value:
+            if isinstance(value, dict):
                 yield from self._leaves(value, below)
             else:
                 yield below, value
@@ -230,7 +230,7 @@ class Mapping:
         value = document.get(path[0]) if len(path) == 1 else value_at(document, path)
         if value is ABSENT or value is None:
             return None
-        return self.kinds.value(self._target_text, value)
+        return self.kinds.label(self._target_text, value)
 
     def _id(self, document: Document, reference: Reference, message: Message) -> str | int:
         if reference.word == "@place":

@@ -172,7 +172,7 @@ def _fields(values: Sequence[tuple[str, Any]], kinds: Mapping[str, Kind]) -> lis
     fields: dict[str, FieldOfSample] = {}
     seen: dict[str, set[str]] = {}
     for name, value in values:
-        if value is None:
+        if value is None or value == []:
             continue
         text = orjson.dumps(value, default=str).decode()
         one = fields.get(name)

@@ -1,6 +1,6 @@
 """Read a whole CSV file as a table of numbers."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,9 @@ from glasstream.errors import InputError
 from glasstream.gbmap.rows import Floats
 from glasstream.gbmap.table import Table
 from glasstream.ingest.admission import Task, label
-from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.ingest.features import FeatureTable
+from glasstream.ingest.features import Kind as FeatureKind
+from glasstream.intake.fields import Kind
 from glasstream.sources.csv_file import CsvFile
 from glasstream.sources.listing import listed
 
@@ -23,7 +25,7 @@ def read_table(
     task: Task | None = None,
     categories: Collection[str] = (),
     rows: int | None = None,
-    *,
+    types: Mapping[str, Kind] | None = None,
     notices: list[str] | None = None,
 ) -> Table:
     """Return the labelled rows of a CSV file, by the rules of `CsvFile`.
@@ -38,6 +40,8 @@ def read_table(
         Columns of numbers that are codes of categories.
     rows
         Largest number of rows to read.
+    types
+        Kinds of columns that the user states.
     notices
         List that receives notices for the user about values that were reinterpreted.
 
@@ -46,7 +50,7 @@ def read_table(
     InputError
         The file cannot be read, has no labelled rows, or a column cannot be used.
     """
-    source = CsvFile(path, target, path.name.partition(".")[0], rows)
+    source = CsvFile(path, target, path.name.partition(".")[0], rows, types or {})
     look = source.look(task)
     if unknown := sorted(set(categories) - set(source.features)):
         raise InputError(f"{path}: expected columns of categories among {listed(source.features)}, got {unknown[0]!r}")
@@ -111,7 +115,7 @@ def _categorical(path: Path, features: FeatureTable, named: Collection[str]) -> 
                 f"{path}: expected at most {MOST_CATEGORIES} distinct texts in a column, got {len(codes):,} in "
                 f"{name!r}; remove the column from the file"
             )
-    texts = {name for name, kind in zip(features.names, features.kinds, strict=True) if kind is Kind.TEXT}
+    texts = {name for name, kind in zip(features.names, features.kinds, strict=True) if kind is FeatureKind.TEXT}
     return tuple(place for place, name in enumerate(features.names) if name in texts or name in named)
 
 

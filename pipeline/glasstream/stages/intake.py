@@ -204,6 +204,14 @@ class Intake:
         held = self._hold(IntakeTypes(_texts(proposed[False]), _texts(proposed[True])))
         for source in self._sources.values():
             found = held.labels if source.labels else held.events
+            new = [f"{field!r} {kind}" for field, kind in found.items() if field not in source.mapping.kinds.held]
+            if new:
+                more = f" and {len(new) - _NAMED:,} more" if len(new) > _NAMED else ""
+                log.info(
+                    "fields have these types from now on: %s%s (intake.types changes them)",
+                    ", ".join(new[:_NAMED]),
+                    more,
+                )
             source.mapping.kinds.hold({field: Kind(kind) for field, kind in found.items()})
             source.mapping.kinds.full = limit
 
@@ -274,6 +282,8 @@ class Intake:
             yield Sample(catalogue.DEAD_LETTERS, count, (reason, f"{name}[{partition}]"))
 
 
+_NAMED = 50
+"""Largest number of new fields in a line of the log."""
 _REMEMBERED = 10_000
 """Largest number of streams whose partitions are remembered."""
 

@@ -1,0 +1,147 @@
+"""A column of a CSV file: its kind, and what the user should know about how its cells are read."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from glasstream.intake.cells import NUMBERS, Reading, is_formatted, is_no_label, kind, reading
+from glasstream.intake.fields import Kind
+
+Cell = tuple[int, str]
+"""Line and text of a cell."""
+
+
+@dataclass(slots=True)
+class Column:
+    """A column of a CSV file.
+
+    Parameters
+    ----------
+    name
+        Name in the header.
+    cells
+        Cells that decide the kind.
+    is_target
+        Whether the column is the target.
+    late
+        Whether the cells begin below the first rows of the file, because the column has no value there.
+    stated
+        Kind that the user or the model states; None derives it from the cells.
+    """
+
+    name: str
+    cells: Sequence[Cell]
+    is_target: bool = False
+    late: bool = False
+    stated: Kind | None = None
+    readings: list[Reading] = field(init=False)
+    kind: Kind = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.readings = [reading(cell) for _, cell in self.cells]
+        self.kind = self.stated or kind(self.readings)
+
+    @property
+    def where(self) -> str:
+        """Return the words for the rows that decide the kind."""
+        count = f"{len(self.cells):,} rows"
+        return f"the {count} from line {self.cells[0][0]:,} on" if self.late else f"the first {count}"
+
+    @property
+    def empty(self) -> str:
+        """Return the words for what a cell becomes that counts as empty."""
+        return "empty, an event without a label" if self.is_target else "empty"
+
+    def notices(self) -> Iterator[str]:
+        """Yield the notices about how the cells are read."""
+        if all(one is Reading.MISSING for one in self.readings):
+            if not self.is_target:
+                yield "has no value in any row: no event has this feature"
+            return
+        if self.late:
+            yield f"is empty above line {self.cells[0][0]:,}: {self.where} decide that it holds {self.kind}s"
+        if self.stated is not None:
+            return
+        if self.kind is Kind.TEXT:
+            if self.is_target:
+                todo = f"; if it is a class, set --types {self.typed(Kind.TEXT)}"
+                yield from self._marks("class names", todo)
+            yield from self._text()
+            return
+        yield from self._marks(f"{self.kind}s")
+        if count := self.readings.count(Reading.VAGUE):
+            line, cell = self.cells[self.readings.index(Reading.VAGUE)]
+            yield (
+                f"holds numbers, because some cells have a decimal point: {cell!r:.60} on line {line:,} is read as a "
+                f"number, too (cells like it: {count:,}); if they are codes, set --types {self.typed(Kind.TEXT)}"
+            )
+
+    def typed(self, kind: Kind) -> str:
+        """Return the value of `--types` that states this kind, as a shell reads it."""
+        return shlex.quote(f"{self.name}={kind}")
+
+    def first_formatted(self) -> tuple[Cell, int] | None:
+        """Return the first number with commas or units, and the count of them, if most cells with a value are such."""
+        texts = [pair for pair in self.cells if not is_no_label(pair[1])]
+        found = [pair for pair in texts if is_formatted(pair[1])]
+        return (found[0], len(found)) if len(found) > len(texts) / 2 else None
+
+    def infinite(self, line: int, cell: str) -> str:
+        """Return the notice about the first infinite cell."""
+        return (
+            f"holds finite numbers only, but {cell.strip()!r:.60} is on line {line:,}: every such cell is treated as "
+            f"{self.empty}"
+        )
+
+    def unfit(self, line: int, cell: str, count: int) -> str:
+        """Return the notice about cells that do not fit the kind, of which this one is the first."""
+        if self.stated is not None:
+            return (
+                f"is stated to hold {self.kind}s, but {cell!r:.60} on line {line:,} is none (cells like it: "
+                f"{count:,}): treated as {self.empty}"
+            )
+        return (
+            f"holds {self.kind}s in {self.where}, but {cell!r:.60} on line {line:,} is none (cells like it: "
+            f"{count:,}): sent as texts, which the stages treat as absent; to read the whole column as text, set "
+            f"--types {self.typed(Kind.TEXT)}"
+        )
+
+    def _marks(self, others: str, todo: str = "") -> Iterator[str]:
+        """Yield a notice about the words that count as empty."""
+        marks = [
+            cell.strip() for (_, cell), one in zip(self.cells, self.readings, strict=True) if one is Reading.MISSING
+        ]
+        found = [mark for mark in marks if mark and (self.kind is not Kind.TEXT or is_no_label(mark))]
+        if found:
+            yield (
+                f"has {', '.join(map(repr, sorted(set(found))))} in {len(found):,} of {self.where}: treated as "
+                f"{self.empty}, because the other cells hold {others}{todo}"
+            )
+
+    def _text(self) -> Iterator[str]:
+        """Yield a notice if most cells of a column of text look like numbers."""
+        pairs = list(zip(self.cells, self.readings, strict=True))
+        texts = [
+            cell for cell, one in pairs if one not in (*_LIKE_NUMBERS, Reading.MISSING) and not is_formatted(cell[1])
+        ]
+        codes = [cell for cell, one in pairs if one in (Reading.CODE, Reading.VAGUE)]
+        formatted = [cell for cell, one in pairs if one is Reading.TEXT and is_formatted(cell[1])]
+        numbers = sum(one in NUMBERS for one in self.readings)
+        if numbers + len(codes) + len(formatted) <= len(pairs) / 2:
+            return
+        as_numbers = self.typed(Kind.NUMBER)
+        if texts:
+            what, todo = "not a number", f"to treat such cells as empty, set --types {as_numbers}"
+        elif formatted:
+            what, todo = "not a plain number", "if it is a number, write it in the file as 1234.5"
+        else:
+            what, todo = "a number or a code", f"if all are numbers, set --types {as_numbers}"
+        found = texts or formatted or codes
+        line, cell = found[0]
+        yield (
+            f"is treated as text: {cell!r:.60} on line {line:,} is {what} (cells like it: {len(found):,}, numbers: "
+            f"{numbers:,}); {todo}"
+        )
+
+
+_LIKE_NUMBERS = (*NUMBERS, Reading.CODE, Reading.VAGUE)
