@@ -1,7 +1,7 @@
 """The reference pages, generated from the declarations and checked in.
 
 `python -m glasstream.reference` rewrites `ops/docs/all-settings.md`, `ops/docs/topics.md` and `ops/docs/asyncapi.json`,
-and in `ops/docs/incidents.md` what to do about each verdict.
+in `ops/docs/incidents.md` what to do about each verdict, and in `ops/docs/events.md` the table of clients.
 """
 
 import re
@@ -19,6 +19,7 @@ from glasstream.changes import Changes
 from glasstream.configuration import choices_of
 from glasstream.page.incidents import ADVICE
 from glasstream.settings import Settings
+from glasstream_topics import clients
 from glasstream_topics import reference as topics
 
 DIRECTORY: Final = Path(__file__).parents[2] / "ops" / "docs"
@@ -35,7 +36,9 @@ _KINDS: Final = {int: "whole number", float: "number", bool: "`true` or `false`"
 def generate() -> dict[str, bytes]:
     """Return the documents by their file names."""
     advised = advise((DIRECTORY / "incidents.md").read_text()).encode()
-    return {"all-settings.md": settings_page().encode(), "incidents.md": advised, **topics.generate()}
+    listed = with_clients((DIRECTORY / "events.md").read_text()).encode()
+    pages = {"all-settings.md": settings_page().encode(), "incidents.md": advised, "events.md": listed}
+    return {**pages, **topics.generate()}
 
 
 def findings(directory: Path = DIRECTORY) -> list[str]:
@@ -51,6 +54,12 @@ def advise(document: str) -> str:
         _, gap, rest = rest.partition("\n\n")
         document = head + title + meaning + fill(f"{mark} {advice}", 120) + gap + rest
     return document
+
+
+def with_clients(document: str) -> str:
+    """Return the document about events with the table of clients."""
+    head, title, rest = document.partition("| client |")
+    return head + "\n".join(clients.table()) + "\n\n" + rest.partition("\n\n")[2] if title else document
 
 
 def settings_page() -> str:

@@ -16,7 +16,7 @@ from glasstream.learn.partition import PartitionLearner
 from glasstream.models.contract.predictor import Predictor
 from glasstream.models.live.generic import GenericPredictor
 from glasstream.settings import Settings
-from glasstream_topics import events, predictions, requests
+from glasstream_topics import clients, events, predictions, requests
 
 BASE = [
     "model.name=linear", "topics.events=1", "explain.reservoir=10", "snapshot.doubling=8", "snapshot.cadence=20",
@@ -290,7 +290,8 @@ def test_an_event_on_another_partition_than_its_keys_is_rejected() -> None:
             assert found == []
         else:
             assert [one.reason for one in found] == ["wrong_partition"]
-            assert "murmur2_random" in found[0].detail and "crc32" in found[0].detail
+            assert all(one.setting in found[0].detail for one in clients.CLIENTS)
+            assert clients.INTAKE in found[0].detail and "crc32" in found[0].detail
 
 
 class Moody(base.Classifier):

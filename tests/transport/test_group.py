@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from glasstream.health import catalogue
 from glasstream.stages.health import StageHealth
-from glasstream.transport.group import Cut, Look, Unknown, View, ends_of, owners_of
+from glasstream.transport.group import Cut, Look, Unknown, View, ends_of, members_of, owners_of
 from glasstream.transport.sequence import Sequence
 
 HERE = {"in": ("first-id", 2)}
@@ -163,3 +163,22 @@ def test_a_group_that_no_coordinator_vouches_for_is_not_taken_for_one_without_ow
 def test_a_group_that_everybody_has_left_owns_nothing() -> None:
     groups = [SimpleNamespace(state="Empty", members=[])]
     assert owners_of(SimpleNamespace(list_groups=lambda group, timeout: groups), "group", "in") == {}  # type: ignore[arg-type]
+
+
+def test_the_members_of_a_group_are_counted_whoever_owns_partitions() -> None:
+    def count(*groups: SimpleNamespace) -> int | Unknown:
+        return members_of(SimpleNamespace(list_groups=lambda group, timeout: list(groups)), "group")  # type: ignore[arg-type]
+
+    assert count() == 0 == count(SimpleNamespace(state="Empty", members=[]))
+    assert count(SimpleNamespace(state="Stable", members=["a", "b"])) == 2
+    assert count(SimpleNamespace(state="PreparingRebalance", members=["a"])) == Unknown(
+        "the group group is rebalancing"
+    )
+
+
+def test_a_group_that_cannot_be_asked_for_has_a_reason_that_is_never_empty() -> None:
+    def list_groups(group: str, timeout: float) -> None:
+        raise KafkaException(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, ""))
+
+    found = members_of(SimpleNamespace(list_groups=list_groups), "group")  # type: ignore[arg-type]
+    assert isinstance(found, Unknown) and not found.reason.endswith(": ")

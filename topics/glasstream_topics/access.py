@@ -13,7 +13,7 @@ from glasstream_topics import ALL
 from glasstream_topics.contract import DEFAULT_PREFIX, Topic
 from glasstream_topics.errors import TopicError
 
-Kind = Literal["topic", "group", "transactional-id"]
+Kind = Literal["topic", "group", "transactional-id", "cluster"]
 
 ROLES: Final = (
     "learner",
@@ -31,6 +31,9 @@ ROLES: Final = (
 
 READERS: Final = "glasstream-reader"
 """Group name of clients without a group. librdkafka looks up the coordinator of every group that a client names."""
+
+CLUSTER: Final = "kafka-cluster"
+"""Name that Kafka gives to its cluster as a resource."""
 
 _WITH_STATE: Final = ("learner", "aggregator", "novelty", "labels", "intake", "avro")
 """Roles that write in transactions."""
@@ -68,7 +71,7 @@ class Grant:
         """Return the command line of Kafka's own tool that adds this rule."""
         words = [f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal '{self.principal}'"]
         words += [f"--operation {operation}" for operation in self.operations]
-        words += [f"--{self.kind} '{self.name}'"]
+        words += ["--cluster" if self.kind == "cluster" else f"--{self.kind} '{self.name}'"]
         words += ["--resource-pattern-type prefixed"] if self.prefixed else []
         return " ".join(words)
 
@@ -111,6 +114,7 @@ def _rules(role: str, prefix: str, avro: Sequence[Topic]) -> Iterator[tuple[Kind
         yield "group", prefix, True, ("describe", "read", "delete")
         yield "group", READERS, False, ("describe",)
         yield "transactional-id", f"{prefix}dead.", True, ("write", "describe")
+        yield "cluster", CLUSTER, False, ("describe-configs",)  # for the doctor
         return
     for topic in (*ALL, *(one.in_avro() for one in avro)):
         reads = topic.published if role == "consumer" else role in topic.read_by

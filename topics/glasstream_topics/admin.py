@@ -26,6 +26,9 @@ from glasstream_topics.errors import TopicError
 TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
 
+HIDDEN: Final = "one that this client is not authorized to see"
+"""What is found of a topic if the broker does not say whether it exists."""
+
 COPIES: Final = "copies"
 """Subject of a finding about the number of replicas."""
 _IN_SYNC: Final = "min.insync.replicas"
@@ -204,7 +207,8 @@ def verify(
     for topic in wanted:
         metadata = present.get(topic.name)
         if metadata is None or metadata.error is not None:
-            findings.append(Deviation(topic.name, "the topic", "to exist", "none"))
+            seen = HIDDEN if hidden(admin, [topic.name], timeout) else "none"
+            findings.append(Deviation(topic.name, "the topic", "to exist", seen))
             continue
         there.append(topic)
         if len(metadata.partitions) != topic.partitions:
@@ -219,6 +223,18 @@ def verify(
             topic.name, _copies(present[topic.name]), configs[topic.name], replication, len(cluster.brokers)
         )
     return findings
+
+
+def hidden(admin: AdminClient, names: Iterable[str], timeout: float = TIMEOUT_S) -> list[str]:
+    """Return the topics that this client may not see. A list of all topics silently omits them.
+
+    Raises
+    ------
+    KafkaException
+        the broker does not answer within `timeout` seconds.
+    """
+    errors = {name: admin.list_topics(name, timeout).topics[name].error for name in names}
+    return [name for name, error in errors.items() if error and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED]
 
 
 def _durability(

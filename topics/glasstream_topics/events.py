@@ -89,7 +89,7 @@ TOPIC: Final = Topic(
     name="events",
     title="Message of events",
     holds="one event or late label, an array of them, or a mark (flush, reset, model)",
-    partitioning="murmur2 of the key (librdkafka: partitioner=murmur2_random); crc32 by configuration",
+    partitioning="murmur2 of the key, which is the default of Java's client; crc32 by configuration",
     written_by=("producer", "labels", "intake"),
     read_by=("learner", "novelty"),
     types=(Event, Label),

@@ -3,6 +3,8 @@
 Each command imports its modules when it runs: River and numba take seconds to import, and `--help` should not.
 """
 
+import sys
+
 import click
 
 from glasstream.command.dead import dead
@@ -66,6 +68,14 @@ def execute() -> int:
     except (BrokerError, TopicError) as error:
         _tell(error)
         return NO_BROKER
+    except _client_errors() as error:
+        _tell(
+            BrokerError(
+                f"the Kafka client failed: {error.args[0].str()}; `glasstream doctor` checks the brokers, the topics "
+                "and the rights of this client"
+            )
+        )
+        return NO_BROKER
     except StalledError as error:
         _tell(error)
         return STANDSTILL
@@ -73,6 +83,12 @@ def execute() -> int:
         _tell(error)
         return FAILED
     return code or 0
+
+
+def _client_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of the Kafka client, if a command has imported it."""
+    client = sys.modules.get("confluent_kafka")
+    return () if client is None else (client.KafkaException,)
 
 
 def _tell(error: GlasstreamError) -> None:

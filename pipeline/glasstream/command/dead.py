@@ -14,6 +14,8 @@ from glasstream.terminal import say, standard_console
 from glasstream_topics.events_dead import Reason
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from glasstream.operate.dead import Wanted
     from glasstream.operate.repair import Letter
     from glasstream.settings import Settings
@@ -22,6 +24,8 @@ _SHOWN_BYTES = 500
 """Number of bytes of an original message to print; `--json` prints all of them."""
 _LINES = 20
 """Number of unsendable dead letters to list; the others are only counted."""
+_ROWS = 50
+"""Number of streams and reasons to list; the others are only counted."""
 _PLACE = re.compile(r"(\d+)@(\d+)")
 
 _stream = click.option("--stream", help="Only dead letters of this stream.")
@@ -48,19 +52,15 @@ def dead() -> None:
     """List, print and replay dead letters: the rejected input on `events.dead`."""
 
 
-@dead.command("list", short_help="Count dead letters by stream and reason.")
+@dead.command("list", short_help="Count dead letters by reason, and by stream.")
 @_stream
 @_reason
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @data_option
 @settings_options(A_BROKER_OR_DATA)
 def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
-    """Count dead letters, and the rejected elements of arrays, by stream and reason."""
-    from datetime import UTC, datetime
-
+    """Count dead letters, and the rejected elements of arrays: first by reason, then by stream and reason."""
     import orjson
-    from rich.table import Table
-    from rich.text import Text
 
     from glasstream.operate.dead import Wanted
 
@@ -68,24 +68,66 @@ def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Pa
     with _letters(common, data, Wanted(stream, reason)) as (_, letters):
         for letter in letters:
             for why, elements in letter.said.reasons().items():
-                key = letter.stream, why
-                row = found.setdefault(key, {"letters": 0, "elements": 0, "newest": "", "time": 0})
-                row["letters"] += 1
-                row["elements"] += elements
-                row["newest"], row["time"] = letter.place, max(row["time"], letter.said.time)
+                _count(found.setdefault((letter.stream, why), {}), letter, elements)
     if as_json:
         for (name, why), row in sorted(found.items()):
             click.echo(orjson.dumps({"stream": name, "reason": why, **row}))
         return 0
-    table = Table()
-    for column in ("stream", "reason", "letters", "elements", "last", "at"):
-        table.add_column(column, justify="right" if column in ("letters", "elements") else "left", overflow="fold")
-    for (name, why), row in sorted(found.items()):
-        last = datetime.fromtimestamp(row["time"] / 1000, UTC).isoformat(timespec="seconds")
-        cells = (name or "–", why, f"{row['letters']:,}", f"{row['elements']:,}", last, row["newest"])
-        table.add_row(*map(Text, cells))
-    standard_console().print(table if found else "no dead letters")
+    console = standard_console()
+    if not found:
+        console.print("no dead letters")
+        return 0
+    console.print(_by_reason(found))
+    console.print(_by_stream(found))
+    if len(found) > _ROWS:
+        console.print(f"and {len(found) - _ROWS:,} more; --stream and --reason select, and --json prints all")
     return 0
+
+
+def _count(row: dict[str, Any], letter: "Letter", elements: int) -> None:
+    row["letters"] = row.get("letters", 0) + 1
+    row["elements"] = row.get("elements", 0) + elements
+    if letter.said.time >= row.get("time", 0):
+        row["newest"], row["time"] = letter.place, letter.said.time
+
+
+def _by_reason(found: dict[tuple[str, str], dict[str, Any]]) -> "Table":
+    """Return the totals by reason, the most frequent first."""
+    table = _table("by reason", "reason", "streams", "letters", "elements", "last", "at")
+    reasons = {why: [row for (_, other), row in found.items() if other == why] for _, why in found}
+    for why, rows in sorted(reasons.items(), key=lambda item: -sum(row["letters"] for row in item[1])):
+        newest = max(rows, key=lambda row: row["time"])
+        total = {name: sum(row[name] for row in rows) for name in ("letters", "elements")}
+        _add(table, newest | total, why, f"{len(rows):,}")
+    return table
+
+
+def _by_stream(found: dict[tuple[str, str], dict[str, Any]]) -> "Table":
+    """Return the counts of the streams with the most dead letters."""
+    table = _table("by stream and reason", "stream", "reason", "letters", "elements", "last", "at")
+    most = sorted(found.items(), key=lambda item: -item[1]["letters"])[:_ROWS]
+    for (name, why), row in sorted(most):
+        _add(table, row, name or "–", why)
+    return table
+
+
+def _table(title: str, *columns: str) -> "Table":
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        numeric = column in ("streams", "letters", "elements")
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    return table
+
+
+def _add(table: "Table", row: dict[str, Any], *first: str) -> None:
+    from datetime import UTC, datetime
+
+    from rich.text import Text
+
+    last = datetime.fromtimestamp(row["time"] / 1000, UTC).isoformat(timespec="seconds")
+    table.add_row(*map(Text, (*first, f"{row['letters']:,}", f"{row['elements']:,}", last, row["newest"])))
 
 
 @dead.command("show", short_help="Print dead letters with reason and original message.")

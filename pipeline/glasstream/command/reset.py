@@ -46,7 +46,7 @@ def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) 
         if not yes and not _agreed():
             click.echo("nothing was written")
             return 0
-        mark = send_mark(settings, stream, events.RESET, "the reset mark")
+        mark = send_mark(settings, stream, events.RESET, "the reset mark", one.partition)
         where = "a later epoch (earlier reset marks decide which one)" if behind else f"epoch {one.epoch + 1}"
         click.echo(f"{mark.place}: reset mark written; the next event of the stream starts {where}")
         if wait:

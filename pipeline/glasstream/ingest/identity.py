@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from glasstream.ingest.message import Message
 from glasstream.settings import Settings
+from glasstream_topics import clients
 from glasstream_topics.events import partition as partition_of
 from glasstream_topics.events_dead import Reason
 
@@ -19,7 +20,7 @@ def stream_name(message: Message, settings: Settings, known: Collection[str]) ->
     """
     key, limits, partitioner = message.key, settings.limits, settings.topics.partitioner
     if not key:
-        return Reason.MISSING_STREAM, "expected the stream's name as the message key, got no key"
+        return Reason.MISSING_STREAM, f"expected the stream's name as the message key, got no key; {clients.NO_KEY}"
     if len(key) > limits.stream_bytes:
         return (
             Reason.BAD_STREAM,
@@ -34,8 +35,7 @@ def stream_name(message: Message, settings: Settings, known: Collection[str]) ->
         return (
             Reason.WRONG_PARTITION,
             f"stream {name!r} belongs on partition {expected} ({partitioner} of its key), but this message is on "
-            f"partition {message.partition}; set partitioner=murmur2_random in a librdkafka producer (its default is "
-            "CRC32), or set topics.partitioner=crc32 in Glasstream if all producers use CRC32",
+            f"partition {message.partition}; {clients.WRONG_PARTITION[partitioner]}",
         )
     if name not in known and len(known) >= limits.streams:
         return (

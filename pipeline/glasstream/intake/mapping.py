@@ -298,7 +298,8 @@ class Mapping:
 
 def _key(message: Message, reason: Reason) -> str:
     if not message.key:
-        raise Misfit(reason, "expected a message with a key, got one without")
+        remedy = "; set intake.stream to a field, or to =NAME" if reason is Reason.MISSING_STREAM else ""
+        raise Misfit(reason, f"expected a message with a key, got one without{remedy}")
     try:
         return message.key.decode()
     except UnicodeDecodeError:

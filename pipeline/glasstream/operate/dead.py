@@ -7,12 +7,12 @@ from itertools import islice
 
 from glasstream.errors import RecordError
 from glasstream.operate.repair import Letter, Repaired, RepairFunction, Unrepaired, repair
-from glasstream.operate.topic_reader import STANDSTILL_SECONDS, offsets, read_records
+from glasstream.operate.topic_reader import STANDSTILL_SECONDS, Partition, offsets, read_records
 from glasstream.settings import Settings
 from glasstream.stages.names import topic
-from glasstream.transport.connection import connection
+from glasstream.transport.connection import Connection, connection
 from glasstream.transport.records import ProducerRecord
-from glasstream.transport.topic_check import check_topics
+from glasstream.transport.topic_check import partition_count
 from glasstream.transport.transactions import TransactionalProducer
 from glasstream_topics import events, events_dead
 
@@ -48,8 +48,7 @@ def letters(settings: Settings, wanted: Wanted, foreign: Callable[[str], None]) 
     """
     name = topic(settings, events_dead.TOPIC.name)
     link = connection(settings)
-    check_topics(link, {name: settings.topics.events, topic(settings, events.TOPIC.name): settings.topics.events})
-    ends = offsets(link, [(name, partition) for partition in range(settings.topics.events)])
+    ends = offsets(link, _partitions(link, name))
     for one, (_, end) in sorted(ends.items()):
         for message in read_records(link, {one: 0}, read_committed=True):
             if message.offset >= end:
@@ -62,6 +61,11 @@ def letters(settings: Settings, wanted: Wanted, foreign: Callable[[str], None]) 
             letter = Letter(name, message.partition, message.offset, message.key, message.value, said)
             if wanted.fits(letter):
                 yield letter
+
+
+def _partitions(link: Connection, name: str) -> list[Partition]:
+    """Return the partitions of a topic, however many the settings say."""
+    return [(name, partition) for partition in range(partition_count(link, name))]
 
 
 @dataclass(slots=True)
@@ -160,10 +164,10 @@ def _record(name: str, partitions: int, partitioner: str, letter: Letter, outcom
 def _sent(settings: Settings) -> set[str]:
     """Return the places of the dead letters that have been sent again according to `events`."""
     name = topic(settings, events.TOPIC.name)
-    everywhere = {(name, partition): 0 for partition in range(settings.topics.events)}
+    link = connection(settings)
     return {
         text.decode("utf-8", "backslashreplace")
-        for message in read_records(connection(settings), everywhere, read_committed=True)
+        for message in read_records(link, dict.fromkeys(_partitions(link, name), 0), read_committed=True)
         for header, text in message.headers
         if header == events_dead.REPLAYED
     }

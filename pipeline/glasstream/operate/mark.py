@@ -52,7 +52,7 @@ def known(found: State, stream: str) -> tuple[Stream, int]:
     raise InputError(f"the learner has not seen a stream {stream!r}; it has seen {there}{waiting}")
 
 
-def send_mark(settings: Settings, stream: str, mark: bytes, what: str) -> Mark:
+def send_mark(settings: Settings, stream: str, mark: bytes, what: str, partition: int | None = None) -> Mark:
     """Write a mark to the stream's partition, and wait until all replicas have it.
 
     Parameters
@@ -61,6 +61,8 @@ def send_mark(settings: Settings, stream: str, mark: bytes, what: str) -> Mark:
         Value of the message.
     what
         What people call it.
+    partition
+        Partition on which the stages have the stream; None for that of its key.
 
     Raises
     ------
@@ -68,7 +70,8 @@ def send_mark(settings: Settings, stream: str, mark: bytes, what: str) -> Mark:
         The broker refuses the mark, or does not answer.
     """
     name, key = topic(settings, events.TOPIC.name), events.key(stream)
-    partition = events.partition(key, settings.topics.events, settings.topics.partitioner)
+    if partition is None:
+        partition = events.partition(key, settings.topics.events, settings.topics.partitioner)
     answers: list[Mark | str] = []
 
     def delivered(error: object, message: Message) -> None:

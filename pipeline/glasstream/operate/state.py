@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -53,7 +53,8 @@ class Place(Struct, frozen=True, kw_only=True):
     first, end
         First offset that Kafka keeps, and the offset after the last record.
     behind
-        Number of messages from `offset` on. A large number includes transaction markers.
+        Number of messages from `offset` on. A large number includes transaction markers. It is 0 for explainers whose
+        group has no offsets if no row waits: the group has read nothing, or was deleted after it had read everything.
     """
 
     stage: str
@@ -119,37 +120,100 @@ class Stream(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """Committed progress of all stages, and lines about records that cannot be read."""
+    """Committed progress of all stages.
+
+    Attributes
+    ----------
+    prefix, partitions, streams
+        Prefix of the deployment, and the progress by partition and by stream.
+    notes
+        Lines about records that cannot be read.
+    mismatches
+        Lines about topics whose number of partitions is not that of the settings.
+    """
 
     prefix: str
     partitions: list[Place]
     streams: list[Stream]
     notes: list[str]
+    mismatches: list[str] = []
 
 
-def state(settings: Settings) -> State:
+class Committed(NamedTuple):
+    """Committed state of the stages, as the topics hold it.
+
+    Attributes
+    ----------
+    counts
+        Number of partitions of each topic, by its name without the prefix.
+    values
+        Last value of every key, by partition of the topics in `COMMITTED`.
+    mismatches
+        Lines about topics whose number of partitions is not that of the settings.
+    """
+
+    counts: Mapping[str, int]
+    values: Mapping[Partition, Mapping[bytes, bytes]]
+    mismatches: list[str]
+
+
+def committed(settings: Settings) -> Committed:
+    """Read the committed state of all stages, whatever number of partitions the topics have.
+
+    Raises
+    ------
+    TopicError
+        A topic is missing, or hidden from this client.
+    BrokerError
+        The state cannot be read.
+    """
+    link, count, width = connection(settings), settings.topics.events, settings.topics.requests
+    inputs = {events.TOPIC.name: count, contributions.TOPIC.name: count, requests.TOPIC.name: width}
+    wanted = {**dict.fromkeys(COMMITTED, count), **inputs}
+    found = check_topics(link, {topic(settings, name): None for name in wanted})
+    counts = {name: found[topic(settings, name)] for name in wanted}
+    values = latest(link, [(topic(settings, name), number) for name in COMMITTED for number in range(counts[name])])
+    mismatches = [
+        f"{topic(settings, name)} has {counts[name]} partitions, but the settings say {number}; `glasstream doctor` "
+        "says what to do"
+        for name, number in wanted.items()
+        if counts[name] != number
+    ]
+    return Committed(counts, values, mismatches)
+
+
+def state(settings: Settings, found: Committed | None = None) -> State:
     """Return the committed progress of all stages.
+
+    Parameters
+    ----------
+    found
+        What `committed` has read; None to read it now.
 
     Raises
     ------
     TopicError, BrokerError, StateError
         The progress cannot be read.
     """
-    link, count, width = connection(settings), settings.topics.events, settings.topics.requests
-    inputs = {events.TOPIC.name: count, contributions.TOPIC.name: count, requests.TOPIC.name: width}
-    wanted = {**dict.fromkeys(COMMITTED, count), **inputs}
-    check_topics(link, {topic(settings, name): number for name, number in wanted.items()})
-    found = latest(link, [(topic(settings, name), number) for name in COMMITTED for number in range(count)])
+    link = connection(settings)
+    counts, values, mismatches = committed(settings) if found is None else found
     places: list[Place] = []
     streams: list[Stream] = []
     notes: list[str] = []
-    for number in range(count):
-        values = {name: found[topic(settings, name), number] for name in COMMITTED}
-        one = _Partition(settings, number, values, notes)
+    for number in range(max(counts[name] for name in (*COMMITTED, events.TOPIC.name, contributions.TOPIC.name))):
+        mine = {name: values.get((topic(settings, name), number), {}) for name in COMMITTED}
+        one = _Partition(settings, number, mine, notes)
         places += one.places
         streams += one.streams()
-    places += _explainers(settings, link)
-    return State(prefix=settings.prefix, partitions=_measured(link, places), streams=streams, notes=notes)
+    places += _explainers(settings, link, counts[requests.TOPIC.name])
+    there = {topic(settings, name): count for name, count in counts.items()}
+    measured = _measured(link, [place for place in places if place.partition < there[place.topic]])
+    if not any(one.behind for one in streams):  # a group without offsets has read nothing, or was deleted since
+        measured = [
+            msgspec.structs.replace(one, behind=0) if one.stage == "explainer" and one.offset is None else one
+            for one in measured
+        ]
+    return State(prefix=settings.prefix, partitions=measured, streams=streams, notes=notes, mismatches=mismatches)
 
 
 class _Partition:
@@ -193,7 +257,7 @@ class _Partition:
                 detector = None
             mine = aggregator if aggregator is not None and aggregator.epoch == learned.epoch else None
             aggregated = start if mine is None else mine.next_row
-            if aggregator is not None and aggregator.epoch > learned.epoch:
+            if aggregator is not None and aggregator.epoch > learned.epoch and not self._is_apart():
                 aggregated = learned.next_entry  # the aggregator has passed a reset mark before the learner
             yield Stream(
                 stream=name,
@@ -218,6 +282,11 @@ class _Partition:
                 anchor=None if detector is None or detector.anchor < 0 else detector.anchor,
             )
 
+    def _is_apart(self) -> bool:
+        """Return whether the aggregator works in a later epoch of the partition than the learner."""
+        epochs = {place.stage: -1 if place.epoch is None else place.epoch for place in self.places}
+        return epochs["aggregator"] > epochs["learner"]
+
     def _place(self, stage: str, name: str, epoch: int | None, offset: int | None) -> None:
         self.places.append(_place(stage, topic(self._settings, name), self._number, epoch, offset))
 
@@ -240,13 +309,13 @@ class _Partition:
         return newest
 
 
-def _explainers(settings: Settings, link: Connection) -> Iterator[Place]:
+def _explainers(settings: Settings, link: Connection, partitions: int) -> Iterator[Place]:
     """Yield the offsets that the explainers' group has committed, their only state."""
     name, group = topic(settings, requests.TOPIC.name), options("explainer", settings).group
     client = Consumer({**link.consumer(read_committed=True), "group.id": group})
     try:
-        asked = [TopicPartition(name, partition) for partition in range(settings.topics.requests)]
-        for one in _committed(client, asked):
+        asked = [TopicPartition(name, partition) for partition in range(partitions)]
+        for one in _offsets_of_group(client, asked):
             yield _place("explainer", name, one.partition, None, one.offset if one.offset >= 0 else None)
     except KafkaException as error:
         raise BrokerError(f"{name}: what group {group} has committed cannot be read: {error.args[0].str()}") from error
@@ -254,7 +323,7 @@ def _explainers(settings: Settings, link: Connection) -> Iterator[Place]:
         client.close()
 
 
-def _committed(client: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
+def _offsets_of_group(client: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
     """Return the committed offsets of a group. Ask again if its coordinator is not ready yet."""
     until = time.monotonic() + STANDSTILL_SECONDS
     while True:

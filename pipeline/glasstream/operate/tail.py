@@ -4,13 +4,12 @@ from collections.abc import Iterator
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
 
-from glasstream.errors import BrokerError, InputError, TopicError
+from glasstream.errors import BrokerError, InputError
 from glasstream.runner.monitor import as_json
 from glasstream.settings import Settings
 from glasstream.transport.connection import connection
+from glasstream.transport.topic_check import check_topics
 from glasstream_topics import ALL
-
-_ASK_SECONDS = 10.0
 
 
 def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) -> Iterator[str]:
@@ -21,7 +20,7 @@ def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) 
     InputError
         There is no public topic of this name.
     TopicError
-        The broker does not have the topic.
+        The broker does not have the topic, or does not let this client see it.
     BrokerError
         The topic cannot be read.
     """
@@ -29,15 +28,11 @@ def tail(settings: Settings, topic: str, *, from_start: bool, most: int | None) 
     public = [one.name for one in ALL if one.public]
     if name not in public:
         raise InputError(f"tail: expected one of {', '.join(public)}, got {topic!r}")
-    reader = Consumer(connection(settings).consumer(read_committed=True))
-    full = settings.prefix + name
-    found = reader.list_topics(full, timeout=_ASK_SECONDS).topics[full]
-    if found.error is not None or not found.partitions:
-        raise TopicError(
-            f"{settings.broker} has no topic {full}; check --prefix, or create it with `glasstream topics create`"
-        )
+    full, link = settings.prefix + name, connection(settings)
+    partitions = range(check_topics(link, {full: None})[full])
+    reader = Consumer(link.consumer(read_committed=True))
     start = OFFSET_BEGINNING if from_start else OFFSET_END
-    reader.assign([TopicPartition(full, partition, start) for partition in found.partitions])
+    reader.assign([TopicPartition(full, partition, start) for partition in partitions])
     count = 0
     while most is None or count < most:
         message = reader.poll(1.0)

@@ -23,6 +23,7 @@ _KINDS = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
     "transactional-id": ResourceType.TRANSACTIONAL_ID,
+    "cluster": ResourceType.BROKER,
 }
 
 

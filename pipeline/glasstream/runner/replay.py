@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from glasstream.errors import BrokerError
 from glasstream.settings import Settings
@@ -99,7 +99,10 @@ class Replay:
             self.sent += count
         self._producer.poll(wait)
         if self._refused is not None:
-            raise BrokerError(f"{self.settings.prefix}events: the broker refused a message: {self._refused.str()}")
+            raise self._refusal(self._refused)
+
+    def _refusal(self, cause: KafkaError) -> BrokerError:
+        return BrokerError(f"{self.settings.prefix}events: the broker refused a message: {cause.str()}")
 
     def finish(self) -> None:
         """Write the flush mark, after which nothing follows."""
@@ -123,6 +126,9 @@ class Replay:
             )
         except BufferError:  # the local queue is full: the broker must catch up first
             return False
+        except KafkaException as error:  # the producer has ended; the answer to an earlier message says why
+            self._producer.poll(0)
+            raise self._refusal(self._refused or error.args[0]) from error
         self._bytes += len(value)
         self._messages += 1
         return True

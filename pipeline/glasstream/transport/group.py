@@ -7,6 +7,7 @@ import struct
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import (
     IsolationLevel,
@@ -220,20 +221,32 @@ def owners_of(admin: AdminClient, group: str, topic: str) -> dict[int, str] | Un
     This uses the older request. librdkafka's newer `describe_consumer_groups` ends the process by a failed assertion
     when a coordinator answers after the request has timed out (librdkafka issue 4605).
     """
+    found = _described(admin, group)
+    if isinstance(found, Unknown):
+        return found
+    if not found:
+        return Unknown(f"no broker that answered knows the group {group}")
+    members = [member for one in found for member in one.members]
+    return {number: member.id for member in members for number in _assigned(member.assignment or b"", topic)}
+
+
+def members_of(admin: AdminClient, group: str) -> int | Unknown:
+    """Return the number of members of a group; 0 if no broker knows it, or if this client may not see it."""
+    found = _described(admin, group)
+    return found if isinstance(found, Unknown) else sum(len(one.members) for one in found)
+
+
+def _described(admin: AdminClient, group: str) -> list[Any] | Unknown:
+    """Return what the brokers say of a group; nothing if none of those that answer knows it."""
     try:
-        found = admin.list_groups(group, ANSWER)
+        found = list(admin.list_groups(group, ANSWER))
     except KafkaException as error:
         cause = error.args[0]
         # If one of several brokers is away, the client has the answers of the others but does not return them.
         # The embedded broker answers, but lists no groups.
         away = cause.code() not in (KafkaError._PARTIAL, KafkaError._UNSUPPORTED_FEATURE)
-        return Unknown(f"the group {group} is unknown: {cause.str()}", away=away)
-    if not found:
-        return Unknown(f"no broker that answered knows the group {group}")
-    members = [member for one in found for member in one.members]
-    if any(one.state not in _SETTLED for one in found):
-        return Unknown(f"the group {group} is rebalancing")
-    return {number: member.id for member in members for number in _assigned(member.assignment or b"", topic)}
+        return Unknown(f"the group {group} is unknown: {cause.str() or cause.name()}", away=away)
+    return found if all(one.state in _SETTLED for one in found) else Unknown(f"the group {group} is rebalancing")
 
 
 #: States of a group in which the owners are known. A former coordinator may report the group as dead, or omit it, and

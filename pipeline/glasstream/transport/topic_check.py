@@ -4,7 +4,7 @@ Faust swallows exceptions in its partition assignor. If a topic is missing or ha
 would report that it performs partition assignments, and hang for ever.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from glasstream.errors import BrokerError, TopicError
 from glasstream.transport.connection import Connection
 from glasstream_topics import requests
+from glasstream_topics.admin import hidden
 from glasstream_topics.contract import RENAMED
 
 _NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
@@ -21,8 +22,8 @@ _PREFIXES = 5
 
 def check_topics(
     connection: Connection, expected: Mapping[str, int | None], timeout: float = 10.0, prefix: str | None = None
-) -> None:
-    """Compare the topics of the brokers with those that a stage needs.
+) -> dict[str, int]:
+    """Compare the topics of the brokers with those that a stage needs, and return their numbers of partitions.
 
     Parameters
     ----------
@@ -73,6 +74,7 @@ def check_topics(
             "differ, set topics.events and topics.requests to the numbers that the topics have, or use another "
             "--prefix. `glasstream topics verify` lists all differences"
         )
+    return {name: len(found[name].partitions) for name in expected}
 
 
 def _elsewhere(found: Collection[str], expected: Collection[str]) -> str:
@@ -97,19 +99,6 @@ def _refuse_old(connection: Connection, prefix: str, found: Collection[str]) -> 
         )
 
 
-def hidden(admin: AdminClient, names: Iterable[str], timeout: float = 10.0) -> list[str]:
-    """Return the topics that this client may not see. A list of all topics silently omits them.
-
-    Raises
-    ------
-    KafkaException
-        The broker does not answer within `timeout` seconds.
-    """
-    errors = {name: admin.list_topics(name, timeout).topics[name].error for name in names}
-    return [name for name, error in errors.items() if error and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED]
-
-
 def partition_count(connection: Connection, topic: str, timeout: float = 10.0) -> int:
     """Return the number of partitions of `topic`. Raise TopicError if it is missing, BrokerError without an answer."""
-    check_topics(connection, {topic: None}, timeout)
-    return len(AdminClient(connection.client()).list_topics(topic, timeout=timeout).topics[topic].partitions)
+    return check_topics(connection, {topic: None}, timeout)[topic]

@@ -11,7 +11,7 @@ from glasstream.operate.doctor.finding import Check, DoctorContext, Finding, Lev
 from glasstream.operate.doctor.progress import progress
 
 _HERE: tuple[Check, ...] = (machine.packages, machine.usable, machine.secrets, schemas.registered)
-_THERE: tuple[Check, ...] = (cluster.kind, cluster.clock, layout.contracts, layout.copies, layout.retention)
+_THERE: tuple[Check, ...] = (cluster.kind, cluster.clock, layout.contracts, layout.copies, layout.retention, progress)
 
 
 def examine(context: DoctorContext) -> Iterator[Finding]:
@@ -28,13 +28,8 @@ def examine(context: DoctorContext) -> Iterator[Finding]:
     yield from found
     if any(one.level is Level.FAIL for one in found):
         return
-    whole = True
     for check in _THERE:
-        found = _tried(check, context)
-        whole &= check is not layout.contracts or all(one.level is not Level.FAIL for one in found)
-        yield from found
-    if whole:
-        yield from _tried(progress, context)
+        yield from _tried(check, context)
 
 
 def _tried(check: Check, context: DoctorContext) -> list[Finding]:

@@ -8,7 +8,6 @@ from glasstream.operate.doctor.cluster import ANSWER_SECONDS
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.stages.names import topic
 from glasstream.transport.connection import connection
-from glasstream.transport.topic_check import hidden
 from glasstream_topics import admin, events
 from glasstream_topics.contract import SAFE_COPIES
 
@@ -35,7 +34,7 @@ def contracts(context: DoctorContext) -> list[Finding]:
         do = f"allow this client Describe and DescribeConfigs on the topics with the prefix; {_RIGHTS}"
         return [fail(check, str(error), do)]
     found: list[Finding] = []
-    unseen = hidden(client, [one.topic for one in deviations if one.what == "the topic"], ANSWER_SECONDS)
+    unseen = [one.topic for one in deviations if one.found == admin.HIDDEN]
     if unseen:
         found.append(fail(check, f"this client is not authorized to see {', '.join(unseen)}", _RIGHTS))
     for one in deviations:

@@ -2,22 +2,19 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from confluent_kafka import ConsumerGroupState, KafkaException
-from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
-from glasstream.errors import FrameError, GlasstreamError, RecordError, StateError
+from glasstream.errors import FrameError, GlasstreamError, RecordError, StateError, TopicError
 from glasstream.learn.checkpoint import newly_sealed, verified
-from glasstream.operate.doctor.cluster import ANSWER_SECONDS
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
-from glasstream.operate.state import COMMITTED, State, state
-from glasstream.operate.topic_reader import Partition, latest, offsets, read_records
+from glasstream.operate.doctor.workers import lag, members, required, workers
+from glasstream.operate.state import Committed, State, Stream, committed, state
+from glasstream.operate.topic_reader import Partition, offsets, read_records
 from glasstream.secret import hmac_key
 from glasstream.settings import Settings
-from glasstream.stages.build import STAGES
 from glasstream.stages.names import differences, fingerprint, novelty_fingerprint, topic
 from glasstream.transport.connection import connection
-from glasstream.transport.options import options
+from glasstream.transport.topic_check import partition_count
 from glasstream_topics import checkpoints, events_dead, progress_aggregator, progress_learner, progress_novelty
 from glasstream_topics.chunks import room_for
 from glasstream_topics.progress import PARTITION_KEY, Setting
@@ -27,89 +24,66 @@ Read = Mapping[Partition, Mapping[bytes, bytes]]
 
 _LOOKED_AT = 10
 """Number of records at the end of a partition of dead letters to read; transaction markers count too."""
-_BEHIND = 1_000
-"""Lag in messages that is worth a warning even while a worker makes progress."""
+_SHOWN = 5
+"""Number of streams of one check to report; the others are only counted."""
+_STALLED = (
+    "the learner repeats its requests until the rows are aggregated; follow what the line says, and the lines above"
+)
 
 
 def progress(context: DoctorContext) -> list[Finding]:
     """Check workers, lag, and the state that a restart would find."""
     settings = context.settings
-    members = _members(settings)
-    found = _workers(settings, members)
+    found, needed = members(settings), required(context)
+    findings = workers(settings, needed, found)
     try:
-        there = state(settings)
+        read = committed(settings)
+        there = state(settings, read)
+    except TopicError:
+        return findings  # the check of the topics reports it
     except GlasstreamError as error:
-        return [*found, fail("state", str(error), "read the lines above")]
-    if not settings.explain.detects_novelty and members.get("novelty") == 0:  # an earlier detector has ended
-        there = replace(there, partitions=[one for one in there.partitions if one.stage != "novelty"])
-    found += [fail("state", note, "continue with the release that wrote it") for note in there.notes]
-    found += _lag(settings, there, members)
-    found += _restart(settings, there)
-    read = latest(
-        connection(settings),
-        [(topic(settings, name), number) for name in COMMITTED for number in range(settings.topics.events)],
+        return [*findings, fail("state", str(error), "read the lines above")]
+    findings += [fail("state", note, "continue with the release that wrote it") for note in there.notes]
+    findings += _epochs(there)
+    findings += _some([fail("stalled", one.stalled, _STALLED) for one in there.streams if one.stalled])
+    findings += _some([_unexplained(settings, one) for one in there.streams if one.unexplained])
+    findings += lag(settings, there, needed, found)
+    findings += _restart(settings, there)
+    findings += _fingerprints(
+        settings, read.values, {place.stage for place in there.partitions if place.stage in needed}
     )
-    found += _fingerprints(settings, read, {place.stage for place in there.partitions})
-    found += _sealed(context, read)
-    found += _dead(settings)
-    return found
+    findings += _sealed(context, read)
+    findings += _dead(settings)
+    return findings
 
 
-def _members(settings: Settings) -> dict[str, int | str]:
-    """Return per stage the number of workers in its group, or why that is unknown."""
-    client = AdminClient(connection(settings).client())
-    groups = {options(stage, settings).group: stage for stage in STAGES}
-    members: dict[str, int | str] = {}
-    for group, future in client.describe_consumer_groups(list(groups), request_timeout=ANSWER_SECONDS).items():
-        try:
-            said = future.result()
-        except KafkaException as error:
-            members[groups[group]] = error.args[0].str()
-            continue
-        balancing = (ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING)
-        members[groups[group]] = "it rebalances" if said.state in balancing else len(said.members)
-    return members
+def _some(findings: list[Finding]) -> list[Finding]:
+    """Return the first findings of one check, and how many more there are."""
+    rest = findings[_SHOWN:]
+    return [*findings[:_SHOWN], *(replace(one, what=f"and {len(rest):,} more streams") for one in rest[:1])]
 
 
-def _workers(settings: Settings, members: Mapping[str, int | str]) -> list[Finding]:
-    unused = {"notify", "intake"}  # a deployment without them is usual
-    unused |= set() if settings.explain.detects_novelty else {"novelty"}
-    unused |= set() if settings.in_avro else {"avro"}
-    found: list[Finding] = []
-    for stage, count in members.items():
-        check = f"{stage} workers"
-        if isinstance(count, str):
-            do = "wait, and check again" if "rebalance" in count else "allow Describe on the groups with the prefix"
-            found.append(warn(check, count, do))
-        elif count:
-            found.append(ok(check, f"{count} in group {options(stage, settings).group}"))
-        elif stage not in unused:
-            do = f"start `glasstream worker {stage}`; if it ends, its exit code and last line say why"
-            found.append(warn(check, f"none in group {options(stage, settings).group}", do))
-    return found
+def _epochs(there: State) -> list[Finding]:
+    """Check that the aggregator is in no later epoch than the learner, whose blocks it would then drop."""
+    epochs = {(place.stage, place.partition): place.epoch for place in there.partitions if place.epoch is not None}
+    next_epoch = max([0, *epochs.values(), *(one.epoch + 1 for one in there.streams)])
+    return [
+        fail(
+            "epochs",
+            f"partition {partition}: the aggregator is in epoch {epoch}, the learner in epoch {learner}, so the "
+            "aggregator drops every explanation",
+            f"start every stage with --set epoch={next_epoch}",
+        )
+        for (stage, partition), epoch in sorted(epochs.items())
+        if stage == "aggregator" and epoch > (learner := epochs.get(("learner", partition), epoch))
+    ]
 
 
-def _lag(settings: Settings, there: State, members: Mapping[str, int | str]) -> list[Finding]:
-    found: list[Finding] = []
-    for place in there.partitions:
-        check = f"{place.stage} lag"
-        said = f"{place.topic}[{place.partition}]: {place.behind:,} messages behind"
-        if place.behind and members.get(place.stage) == 0:
-            found.append(
-                fail(check, f"{said}, and no worker is processing it", f"start `glasstream worker {place.stage}`")
-            )
-        elif place.behind > _BEHIND:
-            do = "add explainers" if place.stage == "explainer" else "check which stage the others wait for"
-            found.append(warn(check, said, do))
-    for one in there.streams:
-        if one.behind >= settings.limits.rows_ahead and settings.limits.lag == "wait":
-            said = (
-                f"stream {one.stream!r}: {one.behind:,} rows are not aggregated, "
-                "so the learner waits (limits.rows_ahead)"
-            )
-            found.append(warn("learner lag", said, "add explainers, or find out why the aggregator stands still"))
-    rows = sum(one.behind for one in there.streams)
-    return found or [ok("lag", f"{rows:,} rows of {len(there.streams)} streams wait to be explained and aggregated")]
+def _unexplained(settings: Settings, one: Stream) -> Finding:
+    """Return a failure if no row of a stream could be explained, or a warning if some could not."""
+    do = "remove the cause, and restart the explainers; rows that follow are explained, earlier ones are not"
+    nothing = one.aggregated is not None and one.failed >= one.aggregated - settings.explain.first_row
+    return (fail if nothing else warn)("explanations", one.unexplained, do)
 
 
 def _restart(settings: Settings, there: State) -> list[Finding]:
@@ -165,9 +139,9 @@ def _theirs(
     settings: Settings, read: Read, name: str, decode: Callable[[bytes, bytes], object]
 ) -> Iterator[tuple[int, dict[str, Setting]]]:
     full = topic(settings, name)
-    for partition in range(settings.topics.events):
-        value = read[full, partition].get(PARTITION_KEY)
-        if value is None:
+    for (held, partition), values in sorted(read.items()):
+        value = values.get(PARTITION_KEY)
+        if held != full or value is None:
             continue
         try:
             record = decode(PARTITION_KEY, value)
@@ -176,7 +150,7 @@ def _theirs(
         yield partition, getattr(record, "fingerprint", {})
 
 
-def _sealed(context: DoctorContext, read: Read) -> list[Finding]:
+def _sealed(context: DoctorContext, read: Committed) -> list[Finding]:
     """Check that the current key sealed the checkpoints, without opening them."""
     settings, check = context.settings, "hmac key"
     try:
@@ -187,8 +161,8 @@ def _sealed(context: DoctorContext, read: Read) -> list[Finding]:
         return []
     name = topic(settings, checkpoints.TOPIC.name)
     older: list[str] = []
-    for partition in range(settings.topics.events):
-        records = read[name, partition]
+    for partition in range(read.counts[checkpoints.TOPIC.name]):
+        records = read.values[name, partition]
         assembler = checkpoints.Assembler(room_for(records.values()))
         for record_key, value in records.items():
             assembler.add(record_key, value)
@@ -216,7 +190,7 @@ def _sealed(context: DoctorContext, read: Read) -> list[Finding]:
 def _dead(settings: Settings) -> list[Finding]:
     """Check for rejected input, and report the newest reason."""
     name, link = topic(settings, events_dead.TOPIC.name), connection(settings)
-    ends = offsets(link, [(name, partition) for partition in range(settings.topics.events)])
+    ends = offsets(link, [(name, partition) for partition in range(partition_count(link, name))])
     total, newest = sum(end - first for first, end in ends.values()), None
     last = {one: max(first, end - _LOOKED_AT) for one, (first, end) in ends.items()}
     for message in read_records(link, last, read_committed=True):
