@@ -153,7 +153,7 @@ def test_metrics_say_what_has_happened_and_what_is_wrong_with_a_deployment_is_na
     assert {"broker", "kafka", "clock", "topics", "copies", "retention", "lag", "state", "learner workers"} < {
         one.check for one in well if one.level is Level.OK
     }
-    assert {one.check for one in well if one.level is Level.WARN} <= {"hmac key"}, "a healthy deployment without optional stages"
+    assert {one.check for one in well if one.level is Level.WARN} <= {"hmac key"}, "it needs no optional stage"
     assert not [name for name in deployment.admin.list_topics(timeout=10).topics if name.startswith(f"{prefix}doctor")]
 
     # settings that do not fit what is there
