@@ -287,6 +287,43 @@ def _lag(partition: int) -> str:
     return f'glasstream_input_lag{{stage="learner",instance="learner-0",partition="{partition}"}}'
 
 
+def _wait(partition: int, stage: str = "learner") -> str:
+    return f'glasstream_input_wait_seconds{{stage="{stage}",instance="{stage}-0",partition="{partition}"}}'
+
+
+def _waits(lasting: str, partition: str = "7") -> tuple[dict[str, str], str]:
+    return (
+        {"stage": "learner", "partition": partition},
+        f"messages of partition {partition} wait {lasting} for learner, whatever stream they belong to",
+    )
+
+
+_INPUT_WAIT: Final = (
+    _Of("GlasstreamWaiting")
+    .fires(
+        "one stream has more events than the learner can use, then it stops: within three minutes",
+        {_wait(7): hold(0.3, 5) + grow(0.3, 13.5, 5) + grow(270, -13.5, 5) + hold(0.3, 5), _wait(3): hold(0.3, 20)},
+        (5, 15),
+        [8, 12],
+        [4, 5.5, 16, 19],
+        _waits("2m 42s"),
+        played=True,
+    )
+    .fires(
+        "one stream has twice as many events as the learner can use: within three minutes",
+        {_wait(7): hold(0.3, 5) + grow(0.3, 7.5, 10) + hold(0.3, 5)},
+        (5, 15),
+        [8, 14.5],
+        [4, 5.5, 16],
+        _waits("4m 45s"),
+    )
+    .never("messages are used as they come", {_wait(7): hold(0.4, 60)})
+    .never("bursts", {_wait(7): (grow(0, 4, 2) + hold(0.3, 4)) * 10})
+    .never(
+        "a worker takes a partition over", {_wait(7): hold(0.3, 5) + gone(0.75) + grow(35, -12, 0.75) + hold(0.3, 9)}
+    )
+)
+
 _LAG: Final = (
     _Of("GlasstreamLag")
     .fires(
@@ -695,9 +732,9 @@ _NOVELTY: Final = (
 CASES: Final[list[Case]] = [
     case
     for one in (
-        _STAGE_GONE, _WORKER_DOWN, _RESTARTING, _STALLED, _NOT_READY, _LAG, _NOTHING, _HOLDING, _COVERAGE, _ROWS_FAILED,
-        _DEAD_LETTERS, _DROPPED, _BOUND_HIT, _CHECKPOINT, _DAMAGED, _READ_AGAIN, _WAITING, _NO_MAP, _DELIVERIES,
-        _SKIPPED, _INCIDENT, _DRIFT, _NOVELTY,
+        _STAGE_GONE, _WORKER_DOWN, _RESTARTING, _STALLED, _NOT_READY, _INPUT_WAIT, _LAG, _NOTHING, _HOLDING, _COVERAGE,
+        _ROWS_FAILED, _DEAD_LETTERS, _DROPPED, _BOUND_HIT, _CHECKPOINT, _DAMAGED, _READ_AGAIN, _WAITING, _NO_MAP,
+        _DELIVERIES, _SKIPPED, _INCIDENT, _DRIFT, _NOVELTY,
     )
     for case in one.cases
 ]  # fmt: skip

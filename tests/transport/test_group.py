@@ -97,6 +97,7 @@ class Lane:
         self.tp = SimpleNamespace(topic="in", partition=partition)
         self.sequence = Sequence(next_offset)
         self.waiting: list[object] = []
+        self.wait = 0.0
 
 
 def worker(*lanes: Lane, fetched: int | None = None, settled: bool = True) -> SimpleNamespace:
@@ -182,3 +183,22 @@ def test_a_group_that_cannot_be_asked_for_has_a_reason_that_is_never_empty() -> 
 
     found = members_of(SimpleNamespace(list_groups=list_groups), "group")  # type: ignore[arg-type]
     assert isinstance(found, Unknown) and not found.reason.endswith(": ")
+
+
+def test_a_message_can_have_waited_since_the_last_report_without_it() -> None:
+    now = [100.0]
+    view = View("group", "in", lambda: now[0])
+    assert view.longest_wait(0, 5) == 0.0, "nothing is known"
+    for end in (5, 5, 8, 20):  # at 100, 110, 120 and 130
+        view.see(look({0: "a", 1: "a"}, ends={("in", 0): end}))
+        now[0] += 10.0
+    assert now[0] == 140.0
+    assert [view.longest_wait(0, offset) for offset in (4, 5, 7, 8, 19, 20)] == [40.0, 30.0, 30.0, 20.0, 20.0, 10.0]
+    assert view.longest_wait(1, 0) == 0.0
+
+
+def test_the_reports_that_are_kept_are_bounded() -> None:
+    view = View("group", "in")
+    for _ in range(2_000):
+        view.see(look({0: "a", 1: "a"}, ends={("in", 0): 1}))
+    assert len(view._looks[0]) == 360

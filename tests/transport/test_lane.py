@@ -68,10 +68,10 @@ class FakeStage:
         self.taken_again.append(lane)
 
 
-def event(offset: int, follows: int | None = None) -> Any:
+def event(offset: int, follows: int | None = None, timestamp: float = 0.0) -> Any:
     message = SimpleNamespace(
         topic="in", partition=0, offset=offset, follows=offset if follows is None else follows, key=None, value=b"1",
-        headers=(), timestamp=0.0,
+        headers=(), timestamp=timestamp,
     )  # fmt: skip
     return SimpleNamespace(message=message)
 
@@ -170,3 +170,36 @@ def test_a_partition_that_nobody_could_go_on_with_takes_no_message() -> None:
 
     lane = asyncio.run(run())
     assert lane.stalled == "it is gone" and not lane.waiting and stage.app.consumer.held == {HERE}
+
+
+@pytest.mark.parametrize(
+    ("sent", "seen", "expected"),
+    [
+        (900.0, 500.0, 100.0),  # by the timestamp
+        (0.0, 7.0, 7.0),  # an old event, or no timestamp: since the brokers did not report the message
+        (1_003.0, 7.0, 0.0),  # a clock that is ahead
+    ],
+)
+def test_the_wait_of_a_partition_is_that_of_its_oldest_message(sent: float, seen: float, expected: float) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def longest(partition: int, offset: int) -> float:
+        asked.append((partition, offset))
+        return seen
+
+    async def work(lane: OpenLane, stage: FakeStage) -> None:
+        lane.measure(1_000.0, longest)
+        assert lane.wait == 0.0, "nothing waits"
+        lane.offer(event(0, timestamp=sent))
+        lane.offer(event(1, timestamp=999.0))
+        lane.measure(1_000.0, longest)
+        assert lane.wait == expected
+        lane.next_waiting()
+        lane.next_waiting()
+        lane.measure(1_000.0, lambda partition, offset: 500.0)
+        assert lane.wait == 1.0, "that of the message which was taken last"
+        lane.measure(1_000.0, longest)
+        assert lane.wait == 0.0
+
+    in_a_loop(work, FakeStage(FakeConsumer(0, 9)))
+    assert asked == [(0, 0)]

@@ -47,6 +47,11 @@ READY: Final = _gauge("ready", "1 while `/readyz` answers that the worker is rea
 STARTED: Final = _gauge("start_time_seconds", "When the worker started, in seconds since 1970.")
 INPUT_OFFSET: Final = _gauge("input_offset", "Offset of the next message to process.", "partition")
 INPUT_LAG: Final = _gauge("input_lag", "Messages of the input that are not processed yet.", "partition")
+INPUT_WAIT: Final = _gauge(
+    "input_wait_seconds",
+    "Seconds that the oldest message of the input which is not processed yet has waited, as far as this worker knows.",
+    "partition",
+)
 READ_AGAIN: Final = _counter(
     "read_again", "Number of times messages from the broker were lost in transit and read again."
 )

@@ -94,6 +94,7 @@ class StageHealth(_Health[Stage]):
             yield Sample(catalogue.STALLED, float(lane.stalled is not None), place)
             if lane.sequence is None:
                 continue
+            yield Sample(catalogue.INPUT_WAIT, lane.wait, place)
             used = lane.sequence.next_offset - len(lane.waiting)
             yield Sample(catalogue.INPUT_OFFSET, used, place)
             # The consumer knows the end only from its last fetch. While the stage holds back, there is none.

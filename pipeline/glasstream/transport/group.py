@@ -5,6 +5,8 @@ import contextlib
 import logging
 import struct
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +30,9 @@ LOOK_INTERVAL = 10.0
 ANSWER = 8.0
 #: Number of consecutive reports that must agree before the stage acts, because leaders and owners change.
 AGREE = 2
+
+#: Largest number of reports to keep for each partition, to know since when a message waits.
+_LOOKS = 360
 
 Place = tuple[str, int]
 
@@ -76,11 +81,16 @@ class View:
     ----------
     group, topic : str
         Consumer group, and its input.
+    clock : callable
+        Clock in seconds.
     """
 
-    def __init__(self, group: str, topic: str) -> None:
+    def __init__(self, group: str, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._group = group
         self._topic = topic
+        self._clock = clock
+        self._looks: dict[int, deque[tuple[float, int]]] = {}
+        """Times of the reports, and the ends of each partition of the input, oldest first."""
         self._most: dict[Place, int] = {}
         self._below: dict[Place, int] = {}
         self._id: str | None = None
@@ -107,8 +117,23 @@ class View:
             log.info("brokers answer again")
         self._see_input(look)
         cuts = [cut for place, end in look.ends.items() if (cut := self._see_end(place, end)) is not None]
-        self.ends.update({partition: end for (topic, partition), end in look.ends.items() if topic == self._topic})
+        ends = {partition: end for (topic, partition), end in look.ends.items() if topic == self._topic}
+        self.ends.update(ends)
+        for partition, end in ends.items():
+            self._looks.setdefault(partition, deque(maxlen=_LOOKS)).append((self._clock(), end))
         return cuts
+
+    def longest_wait(self, partition: int, offset: int) -> float:
+        """Return how many seconds the next message to process can have waited, by the reports of the brokers.
+
+        That is the time since the last report in which the message was not there, or since the first report.
+        """
+        looks = self._looks.get(partition)
+        if not looks:
+            return 0.0
+        while len(looks) > 1 and looks[1][1] <= offset:
+            looks.popleft()
+        return self._clock() - looks[0][0]
 
     def _see_input(self, look: Look) -> None:
         reason = None

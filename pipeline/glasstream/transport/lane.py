@@ -4,7 +4,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError
@@ -47,6 +47,9 @@ class Lane(ABC):
         #: Reason why the current message waits, in one sentence with the remedy, or None. Reading continues meanwhile.
         self.waits: str | None = None
         self._sought_at = -SEEK_AGAIN_AFTER
+        #: Seconds that the oldest message which is not processed yet has waited, as of the last measurement.
+        self.wait = 0.0
+        self._taken: ConsumerRecord | None = None
         self._last_look: tuple[int, int | None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -109,11 +112,32 @@ class Lane(ABC):
     def next_waiting(self) -> tuple[Any, ConsumerRecord]:
         """Take the oldest waiting message. Resume reading when few are left."""
         item = self.waiting.popleft()
+        self._taken = item[1]
         if self.held and len(self.waiting) <= self.stage.options.queue_messages // 2:
             self.held = False
             if self.stall is None:
                 self.stage.app.consumer.release(self.tp)
         return item
+
+    def measure(self, now: float, longest: Callable[[int, int], float]) -> None:
+        """Measure how long the oldest waiting message has waited; without one, the last that was taken meanwhile.
+
+        The timestamp of a message is its producer's, unless the topic has `message.timestamp.type=LogAppendTime`. It
+        may be the time of an old event. Therefore the brokers' reports bound the result.
+
+        Parameters
+        ----------
+        now
+            Seconds since 1970.
+        longest
+            Function that returns the longest time that the message at an offset of a partition can have waited.
+        """
+        message = self.waiting[0][1] if self.waiting else self._taken
+        self._taken = None
+        if message is None:
+            self.wait = 0.0
+        else:
+            self.wait = max(0.0, min(now - message.timestamp / 1000.0, longest(self.partition, message.offset)))
 
     def read_again(self) -> None:
         """Seek back to the next message, unless that was just done."""

@@ -8,6 +8,7 @@ this one has not taken it over yet and will read the message again from the begi
 import asyncio
 import contextlib
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from typing import Any, Protocol
@@ -335,6 +336,7 @@ class Stage(ABC):
             self._unsettled_since = None
             for lane in list(self.lanes.values()):
                 lane.look(late=late)
+                lane.measure(time.time(), self.view.longest_wait)
 
     def has_read(self) -> None:
         """Note that a take-over has read one more record."""

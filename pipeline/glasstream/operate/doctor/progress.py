@@ -34,7 +34,8 @@ _STALLED = (
 def progress(context: DoctorContext) -> list[Finding]:
     """Check workers, lag, and the state that a restart would find."""
     settings = context.settings
-    found, needed = members(settings), required(context)
+    needed = required(context)
+    found = members(settings, needed)
     findings = workers(settings, needed, found)
     try:
         read = committed(settings)

@@ -1,12 +1,11 @@
 """Checks of the workers: whether the stages that a deployment needs run, and how far they are behind."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from glasstream.errors import TopicError
-from glasstream.operate.doctor.cluster import ANSWER_SECONDS
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.operate.state import State
 from glasstream.operate.topic_reader import offsets
@@ -23,6 +22,9 @@ from glasstream_topics import labels
 Members = Mapping[str, int | str]
 """Number of workers of each stage, or why it is unknown."""
 
+_RIGHTS_SECONDS = 2.0
+"""Seconds to wait for the coordinator of a group, after which this client is asked whether it may see the group."""
+_POLL_SECONDS = 0.2
 _BEHIND = 1_000
 """Lag in messages that is worth a warning even while a worker makes progress."""
 _SEE_GROUPS = (
@@ -30,14 +32,20 @@ _SEE_GROUPS = (
 )
 
 
-def members(settings: Settings) -> dict[str, int | str]:
-    """Return the number of workers of each stage, or why it is unknown."""
+def members(settings: Settings, needed: Collection[str]) -> dict[str, int | str]:
+    """Return the number of workers of each stage, or why it is unknown.
+
+    Parameters
+    ----------
+    needed
+        Stages for which no worker must be told apart from one that this client may not see.
+    """
     client = AdminClient(connection(settings).client())
     found: dict[str, int | str] = {}
     for stage in STAGES:
         group = options(stage, settings).group
         count = members_of(client, group)
-        if count == 0 and _is_hidden(settings, group):
+        if count == 0 and stage in needed and _is_hidden(settings, group):
             found[stage] = f"this client is not authorized to see the group {group}"
         else:
             found[stage] = count.reason if isinstance(count, Unknown) else count
@@ -48,9 +56,11 @@ def _is_hidden(settings: Settings, group: str) -> bool:
     """Return whether this client may not see a group. A list of groups silently omits it."""
     client = Consumer({**connection(settings).consumer(read_committed=True), "group.id": group})
     try:
-        client.committed([TopicPartition(topic(settings, "events"), 0)], timeout=ANSWER_SECONDS)
-    except KafkaException as error:
-        return bool(error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
+        client.committed([TopicPartition(topic(settings, "events"), 0)], timeout=_RIGHTS_SECONDS)
+    except KafkaException:  # the client has asked again until the time was over; its queue has the broker's answer
+        answer = client.poll(_POLL_SECONDS)
+        error = None if answer is None else answer.error()
+        return error is not None and bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
     finally:
         client.close()
     return False
