@@ -22,8 +22,9 @@ from glasstream.errors import SettingsError, UnavailableError
 from glasstream.intake.formats import Format
 from glasstream.intake.misfit import Misfit
 from glasstream.intake.settings import IntakeSettings
+from glasstream.secret import registry_login
 from glasstream.stages.registry import LOGIN
-from glasstream.stages.schemas import format_maker
+from glasstream.stages.schemas import decoder
 from tests.intake.orders import (
     ADDED,
     DOUBLE,
@@ -52,7 +53,7 @@ def schemas() -> Iterator[Registry]:
 
 def reader(address: str | None, name: str, environment: dict[str, str] | None = None, **settings: Any) -> Format:
     made = IntakeSettings(topics="orders", format=name, registry=address, **settings)  # type: ignore[arg-type]
-    return format_maker(made, environment or {})(name)
+    return decoder(made, name, registry_login(environment or {}))
 
 
 def avro(address: str, schema: str, content: dict[str, Any]) -> bytes:
@@ -180,6 +181,25 @@ def test_a_registry_that_fails_is_waited_for(schemas: Registry) -> None:
     assert read(allowed, good) == {"age": 4, "income": 2.5}
     with pytest.raises(UnavailableError, match="gives no schema"):
         reader("http://localhost:9", "avro").read("orders", good)
+
+
+def test_a_json_schema_refers_to_subjects_and_to_no_other_address(schemas: Registry) -> None:
+    count = {"schema": json.dumps({"type": "integer"}), "schemaType": "JSON"}
+    schemas.schemas.append(count)
+    schemas.subjects["count"] = [1]
+    of_subject = {"properties": {"n": {"$ref": "count.json"}}}
+    reference = {"name": "count.json", "subject": "count", "version": 1}
+    schemas.schemas.append({"schema": json.dumps(of_subject), "schemaType": "JSON", "references": [reference]})
+    elsewhere = {"properties": {"n": {"$ref": f"{schemas.address}/schemas/ids/1"}}}
+    schemas.schemas.append({"schema": json.dumps(elsewhere), "schemaType": "JSON"})
+    one = reader(schemas.address, "json-schema")
+    assert read(one, b'\0\0\0\0\2{"n": 1}') == {"n": 1}
+    with pytest.raises(Misfit, match="bytes that do not fit: ValidationError"):
+        one.read("orders", b'\0\0\0\0\2{"n": "x"}')
+    before = schemas.requests
+    with pytest.raises(Misfit, match=r"Unresolvable|WrappedReferencingError"):
+        one.read("orders", b'\0\0\0\0\3{"n": 1}')
+    assert schemas.requests == before + 1  # for the schema itself
 
 
 def test_a_registry_with_tls_needs_its_authority(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from glasstream.intake.misfit import Misfit
 from glasstream.intake.settings import IntakeSettings
 from glasstream.operate.topic_reader import read_records
 from glasstream.stages.registry import LOGIN
-from glasstream.stages.schemas import format_maker
+from glasstream.stages.confined import format_maker
 from glasstream.transport.connection import connection
 from glasstream_topics import events_dead
 from tests.deployment import Deployment, wait_for

@@ -2,8 +2,9 @@
 
 import csv
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -15,9 +16,19 @@ from glasstream_topics.events_dead import Reason
 Documents = Sequence[dict[str, Any] | Misfit]
 
 
-class Format(Protocol):
+class Format(ABC):
     """Decoder of the values of one source."""
 
+    def prepare(self, messages: Sequence[tuple[str, bytes]]) -> None:  # noqa: B027  # most formats need none
+        """Prepare to read these messages, topic and value each, which is cheaper for some formats than one by one.
+
+        Raises
+        ------
+        UnavailableError
+            What is needed to read them cannot be reached now.
+        """
+
+    @abstractmethod
     def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
         """Return the documents of a message, and whether it can hold several.
 
@@ -30,7 +41,7 @@ class Format(Protocol):
         """
 
 
-class Json:
+class Json(Format):
     """An object, or an array of objects."""
 
     def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
@@ -43,7 +54,7 @@ class Json:
         raise _no_object(found)
 
 
-class JsonLines:
+class JsonLines(Format):
     """One object per line; empty lines are skipped."""
 
     def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
@@ -51,7 +62,7 @@ class JsonLines:
         return [_line(line) for line in value.splitlines() if line.strip()], True
 
 
-class Csv:
+class Csv(Format):
     """One row per line, in the columns of the settings.
 
     Parameters

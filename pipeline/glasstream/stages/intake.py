@@ -110,6 +110,16 @@ class Intake:
     def handle(self, messages: Sequence[Message]) -> list[ProducerRecord]:
         """Return the records for messages: see `glasstream.transport.relay.Worker`."""
         self._lines = []
+        for source in {id(one): one for one in self._sources.values()}.values():
+            source.format.prepare(
+                [
+                    (message.topic, message.value)
+                    for message in messages
+                    if self._sources[message.topic] is source
+                    and message.value is not None
+                    and self._fits(message.value)
+                ]
+            )
         try:
             mapped = self._map(messages)
         except KeyError:
@@ -132,11 +142,14 @@ class Intake:
             for line in self._lines:
                 log.warning("%s", line)
 
+    def _fits(self, value: bytes) -> bool:
+        return len(value) <= self.settings.limits.message_bytes
+
     def _documents(self, source: _Source, message: Message) -> tuple[Documents, bool]:
         value, limit = message.value, self.settings.limits.message_bytes
         if value is None:
             raise Misfit(Reason.NULL_MESSAGE, "expected a message with content, got a null message")
-        if len(value) > limit:
+        if not self._fits(value):
             raise Misfit(Reason.TOO_LARGE, f"expected at most {limit} bytes (limits.message_bytes), got {len(value)}")
         return source.format.read(message.topic, value)
 

@@ -1,4 +1,4 @@
-"""Formats with schemas: Avro, Protobuf and JSON Schema, through the deserializers of confluent-kafka.
+"""Decoders of Avro, Protobuf and JSON Schema, by confluent-kafka, fastavro and jsonschema.
 
 With a schema registry, a message has Confluent's wire format: a zero byte, the id of its schema in four bytes, and the
 content. A schema is fetched before the content is read, so that an error of the registry is told apart from a message
@@ -7,7 +7,7 @@ that does not fit. An unknown id is a fault of the message. All other errors of 
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
 from decimal import Decimal
@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from glasstream.errors import SettingsError
-from glasstream.intake.formats import Documents, Format, plain_format
+from glasstream.intake.formats import Documents, Format
 from glasstream.intake.misfit import Misfit, shown
 from glasstream.intake.settings import IntakeSettings
-from glasstream.secret import registry_login
 from glasstream.stages.registry import HEADER_BYTES, INSTALL, NOT_FOUND, client, failure, unavailable
 from glasstream_topics.events_dead import Reason
 
@@ -27,36 +28,29 @@ Read = Callable[[str, bytes], Any]
 """Function of a topic and the bytes of a message that returns the content. It raises any error for a bad message."""
 
 
-def format_maker(settings: IntakeSettings, environment: Mapping[str, str]) -> Callable[[str], Format]:
-    """Return a function that makes the format of a name.
+def decoder(settings: IntakeSettings, name: str, login: str | None) -> Format:
+    """Return the format of a name that needs a schema. Hostile messages can hold it up: see `Confined`.
+
+    Parameters
+    ----------
+    login
+        Login for the schema registry.
 
     Raises
     ------
     SettingsError
-        The secret for the registry cannot be read. The function raises it if a schema or a package is missing.
+        A schema or a package is missing.
     """
-    login = registry_login(environment)
-
-    def make(name: str) -> Format:
-        found = plain_format(settings, name)
-        if found is not None:
-            return found
-        try:
-            return _with_schema(settings, name, login)
-        except ImportError as error:
-            raise SettingsError([f"intake.format: {name} needs the package {error.name}; {INSTALL}"]) from error
-
-    return make
+    try:
+        if settings.registry is None:
+            return Plain(_avro(settings) if name == "avro" else _protobuf(settings))
+        registry = client("intake", settings.registry, settings.registry_ca, login)
+        return Registered(settings.registry, registry, name, settings)
+    except ImportError as error:
+        raise SettingsError([f"intake.format: {name} needs the package {error.name}; {INSTALL}"]) from error
 
 
-def _with_schema(settings: IntakeSettings, name: str, login: str | None) -> Format:
-    if settings.registry is None:
-        return Plain(_avro(settings) if name == "avro" else _protobuf(settings))
-    registry = client("intake", settings.registry, settings.registry_ca, login)
-    return Registered(settings.registry, registry, name, settings)
-
-
-class Plain:
+class Plain(Format):
     """Messages of one schema, which the settings name.
 
     Parameters
@@ -77,7 +71,7 @@ class Plain:
         return _documents(found), False
 
 
-class Registered:
+class Registered(Format):
     """Messages in Confluent's wire format.
 
     Parameters
@@ -133,9 +127,7 @@ def _deserializer(client: Any, name: str, settings: IntakeSettings) -> Read:
         reader = None if settings.schema is None else _text(settings.schema)
         made: Any = AvroDeserializer(client, reader)
     elif name == "json-schema":
-        from confluent_kafka.schema_registry.json_schema import JSONDeserializer
-
-        made = JSONDeserializer(None, schema_registry_client=client)
+        return _json_schema(client)
     else:
         from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 
@@ -143,6 +135,47 @@ def _deserializer(client: Any, name: str, settings: IntakeSettings) -> Read:
         inner = ProtobufDeserializer(message, {"use.deprecated.format": False}, client)
         return lambda topic, value: _fields(inner(value, SerializationContext(topic, MessageField.VALUE)))
     return lambda topic, value: made(value, SerializationContext(topic, MessageField.VALUE))
+
+
+def _json_schema(client: Any) -> Read:
+    """Return a reader of JSON that checks it against its schema.
+
+    A reference of a schema leads to a subject of the registry, or to a part of itself. Nothing is read from other
+    addresses, which a schema could name.
+    """
+    from jsonschema.validators import validator_for
+    from jsonschema_specifications import REGISTRY
+    from referencing import Resource
+    from referencing.jsonschema import DRAFT7
+
+    validators: dict[int, Any] = {}
+
+    def known(schema: Any, registry: Any) -> Any:
+        for one in schema.references or ():
+            found = client.get_version(one.subject, one.version, True).schema
+            content = json.loads(found.schema_str)
+            registry = known(found, registry).with_resource(
+                one.name, Resource.from_contents(content, default_specification=DRAFT7)
+            )
+        return registry
+
+    def read(topic: str, value: bytes) -> Any:
+        number = int.from_bytes(value[1:HEADER_BYTES], "big")
+        if number not in validators:
+            schema = client.get_schema(number)
+            content = json.loads(schema.schema_str)
+            if len(validators) >= _SCHEMAS:
+                validators.clear()
+            validators[number] = validator_for(content)(content, registry=known(schema, REGISTRY))
+        found = orjson.loads(value[HEADER_BYTES:])
+        validators[number].validate(found)
+        return found
+
+    return read
+
+
+_SCHEMAS = 1_000
+"""Largest number of schemas that are kept."""
 
 
 def _avro(settings: IntakeSettings) -> Read:
@@ -249,7 +282,7 @@ def _plain(value: Any) -> Any:
         return (at - _EPOCH) // timedelta(milliseconds=1)
     if isinstance(value, date):
         return (value - _EPOCH.date()).days * 86_400_000
-    if isinstance(value, Decimal):
+    if isinstance(value, Decimal) or (isinstance(value, int) and not -(2**63) <= value < 2**64):
         return float(value)
     if isinstance(value, (UUID, clock_time)):
         return str(value)
