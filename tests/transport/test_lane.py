@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from faust.types import TP
 
-from glasstream.transport.lane import Lane, StalledLane
+from glasstream.transport.lane import SEEK_AGAIN_AFTER, Lane, StalledLane
+from glasstream.transport.passage import Passage
 
 HERE = TP("in", 0)
 
@@ -30,6 +31,12 @@ class FakeConsumer:
         self.at = 0
         self.held: set[TP] = set()
         self.skipped: list[int] = []
+        self.sought: list[int] = []
+        self.passage = Passage(queue=asyncio.Queue())
+
+    async def seek_back(self, tp: TP, offset: int) -> bool:
+        self.sought.append(offset)
+        return True
 
     async def bounds(self, tp: TP) -> tuple[int, int]:
         return self.kept
@@ -60,6 +67,7 @@ class FakeStage:
         self.options = SimpleNamespace(queue_messages=4)
         self.taken_again: list[Lane] = []
         self.failure: Exception | None = None
+        self.lost = 0
 
     def fail(self, error: Exception) -> None:
         self.failure = error
@@ -203,3 +211,63 @@ def test_the_wait_of_a_partition_is_that_of_its_oldest_message(sent: float, seen
 
     in_a_loop(work, FakeStage(FakeConsumer(0, 9)))
     assert asked == [(0, 0)]
+
+
+# --- Losses on the way that no later message reveals ----------------------------------------------------------------
+OTHERS = 500
+"""Messages of other partitions in the queue."""
+LOOKS = 5
+"""More looks than a loss needs to be found."""
+
+
+async def a_message_behind_those_of_others(lane: OpenLane, stage: FakeStage, *, lost: bool) -> None:
+    """Messages of others arrive, a few between two looks, and the next message of the lane comes last, or never."""
+    consumer: FakeConsumer = stage.app.consumer
+    passage = consumer.passage
+    lane._sought_at = -SEEK_AGAIN_AFTER
+    consumer.at = 1
+    for _ in range(LOOKS):
+        lane.look()
+    assert not stage.lost, "it may still be put into the queue"
+    passage.rounds += 1
+    for number in range(OTHERS):
+        passage.queue.put_nowait(number)
+    if not lost:
+        passage.queue.put_nowait(event(0))
+    while not passage.queue.empty():
+        lane.look()
+        assert not stage.lost, "it may still be in the queue"
+        for _ in range(min(7, passage.queue.qsize())):
+            arrived = passage.queue.get_nowait()
+            passage.arrived += 1
+            if not isinstance(arrived, int):
+                lane.offer(arrived)
+    for _ in range(LOOKS):
+        lane.look()
+    await asyncio.gather(*lane._tasks)
+    assert (stage.lost, consumer.sought) == ((1, [0]) if lost else (0, []))
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_message_counts_as_lost_when_all_that_were_on_the_way_with_it_have_arrived(lost: bool) -> None:
+    in_a_loop(
+        lambda lane, stage: a_message_behind_those_of_others(lane, stage, lost=lost), FakeStage(FakeConsumer(0, 9))
+    )
+
+
+def test_a_loss_is_found_while_other_partitions_never_pause() -> None:
+    """The queue is never empty, but what was in it has arrived."""
+
+    async def busy(lane: OpenLane, stage: FakeStage) -> None:
+        consumer: FakeConsumer = stage.app.consumer
+        lane._sought_at, consumer.at = -SEEK_AGAIN_AFTER, 1
+        for number in range(3 * OTHERS):
+            consumer.passage.queue.put_nowait(number)
+        for _ in range(LOOKS):
+            lane.look()
+            consumer.passage.rounds += 1
+            consumer.passage.arrived += OTHERS
+        await asyncio.gather(*lane._tasks)
+        assert stage.lost == 1 and consumer.sought == [0]
+
+    in_a_loop(busy, FakeStage(FakeConsumer(0, 9)))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from faust.types import TP
 
 from glasstream.brokers.embedded import EmbeddedKafka
 from glasstream.errors import StateError
@@ -293,3 +294,35 @@ def test_stages_run_on_the_embedded_broker(embedded: EmbeddedKafka, prefix: str)
     asyncio.run(run())
     assert copied == sums(200)
     assert read_all(embedded.bootstrap, f"{prefix}copy") == [sums(200)]
+
+
+class Busy(Total):
+    """Keeps the event loop while it uses a message."""
+
+    async def feed(self, message: ConsumerRecord) -> None:
+        end = time.perf_counter() + 0.02
+        while time.perf_counter() < end:
+            pass
+        await super().feed(message)
+
+
+@pytest.mark.slow
+def test_a_partition_that_starves_while_the_loop_is_busy_has_lost_nothing(embedded: EmbeddedKafka, prefix: str) -> None:
+    """Its messages wait for seconds behind a backlog of another partition."""
+    backlog, few = 200, 5
+    link = embedded_topics(embedded, prefix, 2)
+    produce(link.bootstrap, f"{prefix}in", numbers(0, backlog), 0)
+
+    async def run() -> int:
+        totals = Totals(prefix, Busy)
+        stage = total_stage(link, prefix, totals)
+        async with running(stage):
+            consumer = stage.app.consumer
+            await until(lambda: consumer.handed(TP(f"{prefix}in", 0)) == backlog)
+            await asyncio.to_thread(produce, link.bootstrap, f"{prefix}in", numbers(0, few), 1)
+            await until(lambda: consumer.handed(TP(f"{prefix}in", 1)) == few)
+            assert stage.lanes[1].sequence is not None and stage.lanes[1].sequence.next_offset == 0
+            await until(lambda: totals.counted() == backlog + few)
+        return stage.lost
+
+    assert asyncio.run(run()) == 0

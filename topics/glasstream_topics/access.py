@@ -1,8 +1,8 @@
 """Access rights on a Kafka with an authorizer: the least that each role needs.
 
 Roles are the stages, `producer` (sends events and labels), `consumer` (reads the published topics, in groups whose
-names begin with the prefix) and `operator` (creates, checks and deletes the topics, resends dead letters, and resets
-streams).
+names begin with the prefix) and `operator` (creates, expands, checks and deletes the topics, resends dead letters, and
+resets streams).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ CLUSTER: Final = "kafka-cluster"
 _WITH_STATE: Final = ("learner", "aggregator", "novelty", "labels", "intake", "avro")
 """Roles that write in transactions."""
 
-_OPERATOR: Final = ("create", "delete", "describe", "describe-configs", "alter-configs", "read", "write")
+_OPERATOR: Final = ("create", "delete", "alter", "describe", "describe-configs", "alter-configs", "read", "write")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     ResourceType,
 )
@@ -137,6 +138,57 @@ def create(
         copies = {name: replication if replication > 0 else _copies(listed[name]) for name in created}
         _alter(admin, {name: {_IN_SYNC: str(least_in_sync(count))} for name, count in copies.items()}, timeout)
     return created
+
+
+def expand(
+    admin: AdminClient,
+    counts: Mapping[str, int],
+    prefix: str = DEFAULT_PREFIX,
+    timeout: float = TIMEOUT_S,
+    topics: Sequence[Topic] = ALL,
+) -> dict[str, int]:
+    """Add the partitions that topics lack, and return when the broker lists all partitions with leaders.
+
+    The topics that users write come last: a producer that sees a new partition there finds all others in place.
+
+    Returns
+    -------
+    dict of str to int
+        former number of partitions of each topic that has more now.
+
+    Raises
+    ------
+    TopicError
+        a topic is missing or has more partitions, and then nothing is changed; or the broker refuses, or does not
+        answer within `timeout` seconds.
+    """
+    present = _metadata(admin, timeout).topics
+    wanted = {topic.full_name(prefix): topic.partition_count(counts) for topic in sorted(topics, key=_by_users)}
+    missing = [name for name in wanted if name not in present or present[name].error is not None]
+    if missing:
+        raise TopicError(f"expected all topics to exist, found none of {', '.join(missing)}; create them first")
+    before = {name: len(present[name].partitions) for name in wanted}
+    more = [f"{name} has {count} instead of {wanted[name]}" for name, count in before.items() if count > wanted[name]]
+    if more:
+        raise TopicError(
+            f"expected no topic with more partitions than wanted, because Kafka cannot remove partitions: "
+            f"{'; '.join(more)}; choose numbers at least as large"
+        )
+    lacking = {name: count for name, count in before.items() if count < wanted[name]}
+    for name in lacking:
+        (future,) = admin.create_partitions([NewPartitions(name, wanted[name])], request_timeout=timeout).values()
+        _result(future, f"add partitions to {name}")
+
+    def listed(cluster: Any) -> bool:
+        found = {name: cluster.topics.get(name) for name in wanted}
+        return all(_has_leaders(one) and len(one.partitions) == wanted[name] for name, one in found.items())
+
+    _await(admin, listed, "lists the new partitions", timeout)
+    return lacking
+
+
+def _by_users(topic: Topic) -> bool:
+    return topic.received
 
 
 def scarce(

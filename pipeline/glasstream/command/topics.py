@@ -28,6 +28,26 @@ def topics_create(**common: Any) -> int:
     return 0
 
 
+@topics.command("expand", short_help="Add partitions to all topics of a deployment that is stopped.")
+@settings_options()
+def topics_expand(**common: Any) -> int:
+    """Add the partitions that topics lack, as topics.events and topics.requests say.
+
+    Keys move to other partitions. Stop the workers first, and start them with the same numbers and a new epoch.
+    """
+    from glasstream.operate.topics import expand
+
+    lines = expand(_topic_settings(common))
+    for line in lines:
+        click.echo(line)
+    click.echo(
+        "Start every stage with the same topics.events and topics.requests, and with a new epoch"
+        if lines
+        else "All topics have these numbers of partitions already"
+    )
+    return 0
+
+
 @topics.command("verify", short_help="Compare the broker's topics with their contracts.")
 @settings_options()
 def topics_verify(**common: Any) -> int:

@@ -48,6 +48,21 @@ def create(settings: Settings) -> list[str]:
     ]
 
 
+def expand(settings: Settings) -> list[str]:
+    """Add the partitions that topics lack. Return a line for each topic that has more partitions now.
+
+    Raises
+    ------
+    TopicError
+        A topic is missing, or has more partitions than the settings say; nothing is changed.
+    """
+    before = admin.expand(_client(settings), settings.partitions, settings.prefix, topics=settings.all_topics)
+    now = {
+        one.name: one.partitions for one in admin.show(settings.partitions, settings.prefix, None, settings.all_topics)
+    }
+    return [f"{name}: {count} partitions before, {now[name]} now" for name, count in before.items()]
+
+
 def verify(settings: Settings) -> list[str]:
     """Return a line for each deviation from the contract."""
     contract = (settings.partitions, settings.prefix, settings.topic_overrides)

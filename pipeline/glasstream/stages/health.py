@@ -80,8 +80,11 @@ class StageHealth(_Health[Stage]):
             return f"brokers do not answer: {stage.view.silent}"
         if not stage.settled:
             return stage.waits_for or stage.view.unready or "the worker has not taken over its partitions yet"
-        lanes = stage.lanes.values()
-        reasons = [f"{lane.tp.topic}[{lane.partition}]: {lane.stalled}" for lane in lanes if lane.stalled]
+        places: dict[str, list[str]] = {}
+        for lane in stage.lanes.values():
+            if (stalled := lane.stalled) is not None:
+                places.setdefault(stalled, []).append(f"{lane.tp.topic}[{lane.partition}]")
+        reasons = [f"{', '.join(names)}: {reason}" for reason, names in places.items()]
         if stage.view.unready is not None:
             reasons.append(stage.view.unready)
         return "; ".join(reasons) or None

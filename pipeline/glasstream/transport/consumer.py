@@ -27,6 +27,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
 from glasstream.transport import decompression
+from glasstream.transport.passage import Passage
 
 log = logging.getLogger(__name__)
 
@@ -223,6 +224,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         coordinator = None if self._consumer is None else self._consumer._coordinator
         return getattr(coordinator, "member_id", "")
 
+    def partition_count(self, topic: str) -> int:
+        """Return the number of partitions that the client knows of a topic; 0 if it knows none."""
+        return 0 if self._consumer is None else len(self._consumer.partitions_for_topic(topic) or ())
+
     def handed(self, tp: TP) -> int | None:
         """Return the offset after the last record of `tp` that left the thread."""
         return self._handed.get(tp)
@@ -303,6 +308,7 @@ class Consumer(driver.Consumer):
         super().__init__(*args, **kwargs)
         self._read_offset = _NothingRead()
         self._held: set[TP] = set()
+        self.passage = Passage()
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -416,6 +422,10 @@ class Consumer(driver.Consumer):
         """Return the name under which the group knows this worker; empty while it is no member."""
         return self._thread.member_id()  # type: ignore[no-any-return]
 
+    def partition_count(self, topic: str) -> int:
+        """Return the number of partitions that the client knows of a topic; 0 if it knows none."""
+        return self._thread.partition_count(topic)  # type: ignore[no-any-return]
+
     def handed(self, tp: TP) -> int | None:
         """Return the offset after the last record of `tp` that was handed out."""
         return self._thread.handed(tp)  # type: ignore[no-any-return]
@@ -436,6 +446,7 @@ class Consumer(driver.Consumer):
         delivered = 0
         try:
             while not (self.should_stop or fetcher.should_stop):
+                self.passage.rounds += 1
                 await asyncio.sleep(0)
                 async for _, message in self.getmany(timeout=IDLE_POLL):
                     if flowing():

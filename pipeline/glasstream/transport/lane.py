@@ -5,11 +5,13 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
+from glasstream.transport.passage import Passage
 from glasstream.transport.records import ConsumerRecord
 from glasstream.transport.sequence import Sequence, Verdict
 
@@ -50,7 +52,7 @@ class Lane(ABC):
         #: Seconds that the oldest message which is not processed yet has waited, as of the last measurement.
         self.wait = 0.0
         self._taken: ConsumerRecord | None = None
-        self._last_look: tuple[int, int | None] | None = None
+        self._suspicion: Suspicion | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     @abstractmethod
@@ -215,20 +217,50 @@ class Lane(ABC):
     async def _seek_back(self, offset: int) -> None:
         await self.stage.app.consumer.seek_back(self.tp, offset)
 
-    def look(self, *, late: bool) -> None:
-        """Detect messages that were handed over and never arrived, when no later message reveals the loss."""
-        if self.sequence is None or self.held or late or self.stall is not None:
-            self._last_look = None
+    def look(self) -> None:
+        """Detect messages that were handed over and never arrived, when no later message reveals the loss.
+
+        A message that was handed over may wait for long, behind those of other partitions and while the event loop is
+        busy. It is lost if everything that was put into the queue with it has left the queue: see `Passage`.
+        """
+        consumer, sequence = self.stage.app.consumer, self.sequence
+        handed = None if sequence is None else consumer.handed(self.tp)
+        if sequence is None or handed is None or handed <= sequence.next_offset or self.held or self.stall is not None:
+            self._suspicion = None
             return
-        handed = self.stage.app.consumer.handed(self.tp)
-        look = (self.sequence.next_offset, handed)
-        if handed is not None and handed > self.sequence.next_offset and look == self._last_look:
+        passage: Passage = consumer.passage
+        suspicion = self._suspicion
+        if suspicion is None or suspicion.next_offset != sequence.next_offset:
+            self._suspicion = Suspicion(sequence.next_offset, passage.rounds)
+        elif suspicion.end is None:
+            if passage.rounds > suspicion.round:
+                suspicion.end = passage.end()
+        elif not passage.is_behind(suspicion.end):
+            self._suspicion = None
             self.read_again()
-        self._last_look = look
+
+
+@dataclass
+class Suspicion:
+    """Suspicion that the next message of a lane is lost.
+
+    Attributes
+    ----------
+    next_offset : int
+        Offset of the message, which the consumer has handed over.
+    round : int
+        Round of the consumer in which the suspicion arose.
+    end : int or None
+        Number of arrived messages at which the message must have arrived; None until it is in the queue, or lost.
+    """
+
+    next_offset: int
+    round: int
+    end: int | None = None
 
 
 class StalledLane(Lane):
-    """Owned partition that no worker can continue until somebody does what `stall` says."""
+    """Owned partition that no worker can continue until its remedy is applied: see `stall`."""
 
     def __init__(self, stage: "Stage", partition: int, generation: int, reason: str) -> None:
         super().__init__(stage, partition, generation)

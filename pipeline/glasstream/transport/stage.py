@@ -20,10 +20,10 @@ from glasstream.health.steps import Steps
 from glasstream.transport.app import make_app
 from glasstream.transport.connection import Connection
 from glasstream.transport.group import Cut, GroupWatch, Look, View
-from glasstream.transport.lane import Lane
+from glasstream.transport.lane import Lane, StalledLane
 from glasstream.transport.options import StageOptions
 from glasstream.transport.patience import Patience
-from glasstream.transport.topic_check import check_topics
+from glasstream.transport.topic_check import check_topics, surplus
 
 log = logging.getLogger(__name__)
 
@@ -177,9 +177,11 @@ class Stage(ABC):
             self.ended.set()
 
     async def _consume(self, stream: Any) -> None:
-        lanes = self.lanes
+        lanes, passage = self.lanes, self.app.consumer.passage
+        passage.queue = stream.channel.queue
         try:
             async for event in stream.noack().events():
+                passage.arrived += 1
                 message = event.message
                 lane = lanes.get(message.partition)
                 if lane is not None and lane.generation == message.generation_id and not self._draining:
@@ -303,7 +305,7 @@ class Stage(ABC):
         generation = self.app.consumer_generation_id
         partitions = sorted(tp.partition for tp in self.app.consumer.assignment() if tp.topic == self.input_topic)
         outcomes = await asyncio.gather(
-            *(self.take_over(partition, generation) for partition in partitions), return_exceptions=True
+            *(self._take_over(partition, generation) for partition in partitions), return_exceptions=True
         )
         taken = {lane.partition: lane for lane in outcomes if isinstance(lane, Lane)}
         for outcome in outcomes:
@@ -322,20 +324,26 @@ class Stage(ABC):
                     lane.give_up(loss)
             self.settled = self.failure is None
 
+    async def _take_over(self, partition: int, generation: int) -> Lane | None:
+        """Take over a partition, unless the deployment was made for fewer partitions."""
+        limit = self.topics[self.input_topic]
+        if limit is None or partition < limit:
+            return await self.take_over(partition, generation)
+        count = max(partition + 1, self.app.consumer.partition_count(self.input_topic))
+        return StalledLane(self, partition, generation, surplus(self.input_topic, count, limit))
+
     async def _look(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            asleep = loop.time()
             await asyncio.sleep(WATCH_INTERVAL)
             for beat in self.beats:
                 beat()
-            late = loop.time() - asleep > 2 * WATCH_INTERVAL  # the loop was busy, so nothing could have moved
             if self.app.rebalancing:
                 self.check_rebalance(loop.time())
                 continue
             self._unsettled_since = None
             for lane in list(self.lanes.values()):
-                lane.look(late=late)
+                lane.look()
                 lane.measure(time.time(), self.view.longest_wait)
 
     def has_read(self) -> None:

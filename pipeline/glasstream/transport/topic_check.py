@@ -4,6 +4,7 @@ Faust swallows exceptions in its partition assignor. If a topic is missing or ha
 would report that it performs partition assignments, and hang for ever.
 """
 
+import logging
 from collections.abc import Collection, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
@@ -11,9 +12,11 @@ from confluent_kafka.admin import AdminClient
 
 from glasstream.errors import BrokerError, TopicError
 from glasstream.transport.connection import Connection
-from glasstream_topics import requests
+from glasstream_topics import ALL, requests
 from glasstream_topics.admin import hidden
 from glasstream_topics.contract import RENAMED
+
+log = logging.getLogger(__name__)
 
 _NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _PREFIXES = 5
@@ -25,12 +28,16 @@ def check_topics(
 ) -> dict[str, int]:
     """Compare the topics of the brokers with those that a stage needs, and return their numbers of partitions.
 
+    A topic that users write may have more partitions than expected, because partitions can be added to it at any time.
+    The stages continue with those for which the deployment was made (see `surplus`).
+
     Parameters
     ----------
     expected
         Number of partitions by name; None for any number.
     prefix
-        Prefix of the topics. If given, topics of Glasstream 0.1.0 under this prefix are refused.
+        Prefix of the topics. If given, topics of Glasstream 0.1.0 under this prefix are refused, and the topics that
+        users write may have more partitions.
 
     Raises
     ------
@@ -60,21 +67,36 @@ def check_topics(
     if prefix is not None:
         _refuse_old(connection, prefix, found)
     findings = []
+    theirs = () if prefix is None else {prefix + one.name for one in ALL if one.received}
     for name, partitions in sorted(expected.items()):
         if name in unseen:
             findings.append(f"this client is not authorized to see {name} (`glasstream topics acls` has the rights)")
         elif name not in found or found[name].error is not None:
             findings.append(f"{name} is missing")
-        elif partitions is not None and len(found[name].partitions) != partitions:
-            findings.append(f"{name} has {len(found[name].partitions)} partitions instead of {partitions}")
+        elif partitions is not None and (count := len(found[name].partitions)) != partitions:
+            if count > partitions and name in theirs:
+                log.warning("%s", surplus(name, count, partitions))
+            else:
+                findings.append(f"{name} has {count} partitions instead of {partitions}")
     if findings:
         raise TopicError(
             f"topics at {connection.bootstrap} are not as Glasstream needs them: {'; '.join(findings)}. Check "
             f"--prefix{_elsewhere(found, expected)}. `glasstream topics create` creates missing topics. If partitions "
-            "differ, set topics.events and topics.requests to the numbers that the topics have, or use another "
-            "--prefix. `glasstream topics verify` lists all differences"
+            "differ, set topics.events and topics.requests to the numbers that the topics have. `glasstream topics "
+            "expand` adds the partitions that topics lack. `glasstream topics verify` lists all differences"
         )
     return {name: len(found[name].partitions) for name in expected}
+
+
+def surplus(topic: str, found: int, expected: int) -> str:
+    """Return what it means that a topic of the users has more partitions than a deployment was made for."""
+    more = f"partitions {expected} to {found - 1}" if found - expected > 1 else f"partition {expected}"
+    return (
+        f"{topic} has {found} partitions, but this deployment was made for {expected} (topics.events): messages of "
+        f"{more} are not read. The workers continue with the others. To read all, stop the workers, run "
+        f"`glasstream topics expand --set topics.events={found}`, and start them with topics.events={found} and a new "
+        'epoch (operating.md, "Add partitions")'
+    )
 
 
 def _elsewhere(found: Collection[str], expected: Collection[str]) -> str:
