@@ -7,8 +7,10 @@ import pytest
 from glasstream.configuration import load
 from glasstream.operate.doctor import workers
 from glasstream.operate.doctor.finding import DoctorContext, Finding, Level
+from glasstream.operate.doctor.layout import expansion
 from glasstream.operate.doctor.progress import _epochs, _some, _unexplained
 from glasstream.operate.state import Place, State, Stream
+from glasstream_topics import Topic, checkpoints, events, requests, snapshots
 
 CORE = {"learner", "explainer", "aggregator"}
 
@@ -87,6 +89,8 @@ def test_lag_without_a_worker_is_a_failure_only_where_the_stage_is_needed() -> N
     there = state(place("learner", behind=5), place("aggregator", behind=5), place("novelty", behind=9_000))
     found = workers.lag(settings, there, needed, {"learner": 0, "aggregator": 1, "novelty": 0})
     assert levels(found) == {"learner lag": Level.FAIL}
+    added = state(place("learner", None, behind=9_000, partition=settings.topics.events))
+    assert levels(workers.lag(settings, added, needed, {"learner": 1})) == {"lag": Level.OK}
     busy = state(place("explainer", behind=9_000))
     assert levels(workers.lag(settings, busy, needed, {"explainer": 1})) == {"explainer lag": Level.WARN}
 
@@ -128,3 +132,20 @@ def test_of_many_streams_some_are_reported_and_the_others_counted() -> None:
     assert _some(list(findings(5))) == list(findings(5))
     found = _some(list(findings(4_000)))
     assert len(found) == 6 and found[-1].what == "and 3,995 more streams" and found[-1].level is Level.FAIL
+
+
+@pytest.mark.parametrize(
+    ("topic", "found", "expected", "words"),
+    [
+        (events.TOPIC, 7, 4, ("continue with the first 4", "topics expand --set topics.events=7", "new epoch")),
+        (checkpoints.TOPIC, 4, 7, ("`glasstream topics expand` with topics.events=7",)),
+        (checkpoints.TOPIC, 7, 4, ("topics expand --set topics.events=7",)),
+        (requests.TOPIC, 4, 8, ("`glasstream topics expand` with topics.requests=8",)),
+        (snapshots.TOPIC, 2, 1, ("another --prefix",)),
+    ],
+)
+def test_another_number_of_partitions_has_a_way_out(
+    topic: Topic, found: int, expected: int, words: tuple[str, ...]
+) -> None:
+    do = expansion(topic, found, expected)
+    assert all(word in do for word in words) and ("continue" in do) == (topic is events.TOPIC)

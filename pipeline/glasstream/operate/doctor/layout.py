@@ -9,7 +9,7 @@ from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, 
 from glasstream.stages.names import topic
 from glasstream.transport.connection import connection
 from glasstream_topics import admin, events
-from glasstream_topics.contract import SAFE_COPIES
+from glasstream_topics.contract import SAFE_COPIES, Topic
 
 _RIGHTS = "the operator role of `glasstream topics acls` has this right"
 _CHECKPOINTS_KEPT = 100
@@ -43,16 +43,29 @@ def contracts(context: DoctorContext) -> list[Finding]:
         if one.what == "the topic":
             do = "check --prefix, or create it with `glasstream topics create`"
         elif one.what == "partitions":
-            do = (
-                "set topics.events and topics.requests to the existing numbers; changing the partitions of a topic in "
-                "use would move keys"
-            )
+            contract = next(it for it in settings.all_topics if it.full_name(settings.prefix) == one.topic)
+            do = expansion(contract, int(one.found), int(one.expected))
         elif one.what == admin.COPIES:
             do = f"run kafka-reassign-partitions.sh for {one.topic}, or set topics.replication to the intended number"
         else:
             do = f"run kafka-configs.sh --alter --topic {one.topic} --add-config {one.what}=[{one.expected.split()[0]}]"
         found.append(fail(check, str(one), do))
     return found or [ok(check, f"{len(settings.all_topics)} topics match their contracts")]
+
+
+def expansion(contract: Topic, found: int, expected: int) -> str:
+    """Return the way out if a topic has another number of partitions than the settings say."""
+    steps = '(ops/docs/operating.md, "Add partitions")'
+    if contract.partitions == "one":
+        return "use another --prefix, because this topic must have one partition"
+    setting = f"topics.{contract.partitions}"
+    if found < expected:
+        return f"stop the workers, and run `glasstream topics expand` with {setting}={expected} {steps}"
+    continue_with = f"the workers continue with the first {expected}; " if contract.received else ""
+    return (
+        f"{continue_with}to use all, stop the workers, run `glasstream topics expand --set {setting}={found}`, and "
+        f"start them with {setting}={found} and a new epoch {steps}"
+    )
 
 
 def copies(context: DoctorContext) -> list[Finding]:
