@@ -17,7 +17,7 @@ from river import tree
 from glasstream.command.plot import plot, read_records
 from glasstream.errors import InputError
 from glasstream.estimators.ipdp import IncrementalPDP
-from glasstream.plots.canvas import apart
+from glasstream.plots.canvas import apart, named
 from glasstream.plots.effects import plot_effects
 from glasstream.plots.embedding import plot_embedding, principal_components
 from glasstream.plots.importance import plot_importance
@@ -215,3 +215,39 @@ def test_letters_that_the_font_lacks_are_the_one_thing_that_is_not_warned_of(
 def test_an_embedding_that_is_not_finite_is_refused() -> None:
     with pytest.raises(InputError, match="expected an embedding as float64"):
         plot_embedding([[1.0, float("nan")]], [1.0])
+
+
+HOSTILE = [
+    "a $$ b", "z^{_", "$$$", "$", "fee ($)", "cost $/unit per $", r"\$x\frac", "_hidden", "two\nlines", "a\x1b[2J\x07",
+    "[bold]x[/bold]", "<b>&amp;", "x" * 5_000, "\u202egnp", "%s {0}", "", "US$", "A$",
+]  # fmt: skip
+"""Names of streams, features, classes and categories that mean something to a renderer."""
+
+
+def texts(figure: Any) -> list[str]:
+    """Return the texts of a figure as they were drawn."""
+    from matplotlib.text import Text
+
+    figure._repr_png_()
+    drawn = figure.findobj(Text)
+    assert not any(text.get_parse_math() or text.get_usetex() for text in drawn if text.get_text())
+    return [text.get_text() for text in drawn]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_data_in_every_plot(name: str) -> None:
+    shown = named(name)
+    assert len(shown) <= 60 and "\n" not in shown and "\x1b" not in shown
+    lines = [record | {"stream": name, "features": {name: record["features"]["a"]}} for record in importance()]
+    found = texts(plot_importance(lines))
+    assert shown in found and f"Importance, stream {shown}" in found
+    curves = [record | {"stream": name, "output": name, "feature": record["feature"] + name} for record in effects("y")]
+    curves = [
+        record | ({"grid": [name, *record["grid"]][: len(record["grid"])]} if record["kind"] == "categorical" else {})
+        for record in curves
+    ]
+    found = texts(plot_effects(curves))
+    assert f"probability of {shown}" in found and named(name, 25) in found
+    assert any(text.startswith(named(f"size{name}")) for text in found)
+    found = texts(plot_embedding(np.arange(12.0).reshape(6, 2), [0, 1, 1, 0, 1, 1], (name, "other"), name))
+    assert found.count(shown) >= 2 and "other" in found

@@ -63,7 +63,7 @@ def notifier(
     webhook = Webhook(receiver.url, STALLED if stalls else TIMEOUT, lambda: time.now)
     made = Notifier(
         settings or NotifySettings(), webhook, keys,
-        clock=lambda: time.now, sleep=time.sleep, chance=random.Random(seed),
+        clock=lambda: time.now, steady=lambda: time.now - NOW, sleep=time.sleep, chance=random.Random(seed),
     )  # fmt: skip
     return made, webhook
 
@@ -440,3 +440,15 @@ def test_its_role_may_read_incidents_and_use_its_group_and_nothing_else(monkeypa
         ("group", "p.notify", ("read",)),
         ("group", access.READERS, ("describe",)),
     }
+
+
+@pytest.mark.parametrize(("address", "warns"), [("http://hooks.example.org/s3cr3t", True), ("https://a.b/", False)])
+def test_a_webhook_without_encryption_is_warned_of(address: str, warns: bool, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        webhook = Webhook(address, TIMEOUT)
+        await webhook.start()
+        await webhook.stop()
+
+    asyncio.run(run())
+    assert ("http://hooks.example.org has no encryption" in caplog.text) is warns
+    assert "s3cr3t" not in caplog.text

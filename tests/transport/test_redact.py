@@ -1,10 +1,13 @@
 """A secret is not written, in whatever form Python prints it."""
 
 import logging
+import re
 
 import pytest
 
+from glasstream.terminal import printable
 from glasstream.transport.redact import RedactingFormatter, secrets_of
+from tests.test_architecture import SOURCE
 
 
 @pytest.mark.parametrize("secret", ["hunter2-hunter2", "quo\"te's", "back\\slash", "ümläut", "tab\there"])
@@ -24,6 +27,21 @@ def test_an_exception_is_no_way_out() -> None:
         record = logging.LogRecord("x", logging.ERROR, "", 0, "failed", (), (ValueError, error, error.__traceback__))
     line = formatter.format(record)
     assert "ValueError: ***" in line and "hunter2" not in line
+
+
+@pytest.mark.parametrize(
+    "name", ["a\n12:00:00 ERROR learner: all is lost", "a\r\nb", "\x1b[2J\x07", "\u2028b", "\u202egnp"]
+)
+def test_a_name_stays_on_its_line_and_has_no_effect(name: str) -> None:
+    formatter = RedactingFormatter("%(levelname)s %(message)s")
+    line = formatter.format(logging.LogRecord("x", logging.INFO, "", 0, "stream %s begins", (name,), None))
+    assert len(line.splitlines()) == 1 and line.startswith("INFO stream ") and line.endswith(" begins")
+    assert printable(line) == line
+
+
+def test_every_log_of_a_program_has_this_formatter() -> None:
+    made = [path for path in SOURCE.rglob("*.py") if re.search(r"basicConfig\(", path.read_text(encoding="utf-8"))]
+    assert made and all("RedactingFormatter(" in path.read_text(encoding="utf-8") for path in made)
 
 
 def test_what_counts_as_a_secret() -> None:

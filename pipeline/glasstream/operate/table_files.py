@@ -6,25 +6,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from glasstream.consume.tables import Layout, arrow, arrow_schema
+from glasstream.intake.cells import NUMBERS, reading
 
 if TYPE_CHECKING:
     import pyarrow
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of a text that makes a spreadsheet evaluate it."""
 
 Write = Callable[[Path, Layout[Any], Iterable[Any]], int]
 """Function that writes the rows of records to a new file and returns their number. Memory is bounded."""
 
 
 def write_csv(path: Path, layout: Layout[Any], records: Iterable[Any]) -> int:
-    """Write a CSV file: see `Write`."""
+    """Write a CSV file: see `Write`. Texts that a spreadsheet would evaluate begin with an apostrophe."""
     count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(column.name for column in layout.columns)
         for record in records:
             for row in layout.rows(record):
-                writer.writerow(row)
+                writer.writerow(map(in_sheet, row))
                 count += 1
     return count
+
+
+def in_sheet(value: Any) -> Any:
+    """Return the value of a cell so that no spreadsheet evaluates it. Numbers stay numbers, also those that are texts.
+
+    >>> [in_sheet(value) for value in ("=1+1", "@SUM(A1)", "-2+3", "-2.5", -2.5, "a=b", None)]
+    ["'=1+1", "'@SUM(A1)", "'-2+3", '-2.5', -2.5, 'a=b', None]
+    """
+    if isinstance(value, str) and value.startswith(_FORMULA) and reading(value) not in NUMBERS:
+        return f"'{value}"
+    return value
 
 
 def write_parquet(path: Path, layout: Layout[Any], records: Iterable[Any]) -> int:

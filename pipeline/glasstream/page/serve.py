@@ -16,6 +16,7 @@ from glasstream.page.tls import tls
 from glasstream.secret import page_token
 from glasstream.settings import Settings
 from glasstream.transport.connection import connection
+from glasstream.transport.redact import RedactingFormatter
 
 
 def page(settings: Settings, *, open_browser: bool, say: Callable[[str], None]) -> None:
@@ -37,7 +38,9 @@ def page(settings: Settings, *, open_browser: bool, say: Callable[[str], None]) 
     """
     access = Access(settings.page.host, page_token(os.environ))
     context = tls(settings.page.tls_cert, settings.page.tls_key)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     asyncio.run(_serve(settings, access, context, open_browser, say))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from glasstream.errors import InputError
+from glasstream.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +20,8 @@ white.
 STYLES = ("-", "--", ":")
 """Line styles for further lines, when all colours are used."""
 PALE = "#B8B8B8"
+_LONGEST = 60
+"""Largest number of characters of a name in a plot."""
 
 
 def drawing(width: float, height: float) -> "Drawing":
@@ -36,6 +39,16 @@ def drawing(width: float, height: float) -> "Drawing":
             raise
         raise InputError("plots: expected matplotlib, got none; pip install 'glasstream[plot]'") from error
     return Drawing(width, height)
+
+
+def named(name: str, longest: int = _LONGEST) -> str:
+    """Return the name of a stream, a feature, a class or a category as a plot shows it: on one line, and not too long.
+
+    >>> named("two\\nlines"), named("x" * 100)[-3:]
+    ('two�lines', 'xx…')
+    """
+    shown = printable(name.replace("\n", "\r").replace("\t", " "))
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def of_one_stream(records: Iterable[Record], stream: str | None, what: str) -> list[Record]:

@@ -7,16 +7,29 @@ import warnings
 from io import BytesIO
 from typing import Any
 
+from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 
 class Drawing(Figure):
-    """A figure without window and global state. A notebook displays it directly."""
+    """A figure without window and global state. A notebook displays it directly.
+
+    Its texts contain names of users, so no text is read as a formula, although it may contain dollar signs.
+    """
 
     def __init__(self, width: float, height: float) -> None:
         super().__init__(figsize=(width, height), layout="constrained", dpi=110)
         FigureCanvasAgg(self)
+
+    def draw(self, renderer: Any) -> None:
+        """Draw the figure like `Figure.draw`, with all texts as they are."""
+        with rc_context({"text.parse_math": False, "text.usetex": False}):  # for the texts that drawing adds
+            for text in self.findobj(Text):
+                text.set_parse_math(False)  # type: ignore[attr-defined]
+                text.set_usetex(False)  # type: ignore[attr-defined]
+            super().draw(renderer)
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """Save the figure like `Figure.savefig`, without a warning for each character that the font lacks.

@@ -5,7 +5,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any
 
 from glasstream.errors import InputError
-from glasstream.plots.canvas import PALE, Record, drawing, of_one_stream, plain, short_numbers
+from glasstream.plots.canvas import PALE, Record, drawing, named, of_one_stream, plain, short_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _WIDE = 3
 """Number of panels in a row."""
 _NOW = "#D55E00"
+_LONGEST_CATEGORY = 25
+"""Largest number of characters of a category below its column."""
 _MOST_NAMED = 7
 """Number of moments in the legend. With more curves, it shows the first and the last moment only."""
 
@@ -76,9 +78,9 @@ def plot_effects(
     for axes in panels.flat[len(names) :]:
         axes.set_visible(False)
     for axes in panels[:, 0]:
-        axes.set_ylabel(f"probability of {output}" if output is not None else "prediction")
-    one_of = f", class {output} of {', '.join(outputs)}" if len(outputs) > 1 else ""
-    about = f", stream {chosen[0]['stream']}" if "stream" in chosen[0] else ""
+        axes.set_ylabel(f"probability of {named(output)}" if output is not None else "prediction")
+    one_of = f", class {named(output)} of {named(', '.join(outputs))}" if len(outputs) > 1 else ""
+    about = f", stream {named(chosen[0]['stream'])}" if "stream" in chosen[0] else ""
     figure.suptitle(f"Effects{about}{one_of}", x=0.01, ha="left")
     _explain_colours(figure, rows, ice=any(record["ice"] for record in chosen))
     return figure
@@ -103,7 +105,7 @@ def _shade(row: int, first: int, last: int) -> Any:
 def _draw(axes: "Axes", name: str, records: list[Record], first: int, last: int) -> None:
     plain(axes)
     newest = records[-1]
-    axes.set_title(f"{name}   (importance {newest['importance']:.3g})", loc="left", fontsize=10)
+    axes.set_title(f"{named(name)}   (importance {newest['importance']:.3g})", loc="left", fontsize=10)
     if newest["kind"] == "categorical":
         _draw_categories(axes, records, first, last)
         return
@@ -145,7 +147,8 @@ def _draw_categories(axes: "Axes", records: list[Record], first: int, last: int)
             color=_NOW if newest else _shade(record["row"], first, last),
             markersize=7 if newest else 5,
         )
-    axes.set_xticks(range(len(names)), names, rotation=0 if sum(map(len, names)) < 30 else 60)
+    shown = [named(name, _LONGEST_CATEGORY) for name in names]
+    axes.set_xticks(range(len(names)), shown, rotation=0 if sum(map(len, shown)) < 30 else 60)
     axes.set_xlim(-0.6, len(names) - 0.4)
     if len(records) > 1:
         axes.set_xlabel("in each: earlier to newest", fontsize=8, color="#707070")

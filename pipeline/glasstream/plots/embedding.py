@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glasstream.errors import InputError
-from glasstream.plots.canvas import COLOURS, PALE, drawing, plain
+from glasstream.plots.canvas import COLOURS, PALE, drawing, named, plain
 
 if TYPE_CHECKING:
     from glasstream.plots.drawing import Drawing
@@ -71,16 +71,18 @@ def plot_embedding(
     size = 18.0 if len(values) <= _FEW else 5.0
     if classes:
         counts = np.bincount(values.astype(np.int64), minlength=len(classes))
-        named = [int(place) for place in np.argsort(-counts, kind="stable")[: len(COLOURS)]]
+        named_classes = [int(place) for place in np.argsort(-counts, kind="stable")[: len(COLOURS)]]
         colours = np.array([PALE] * len(classes), dtype=object)
-        for colour, place in zip(COLOURS, named, strict=False):
+        for colour, place in zip(COLOURS, named_classes, strict=False):
             colours[place] = colour
-            axes.scatter([], [], color=colour, s=18, label=classes[place])
+            axes.scatter([], [], color=colour, s=18, label=f"class {place}")  # a name with a leading _ is left out
         axes.scatter(first, second, c=list(colours[values.astype(np.int64)]), s=size, alpha=0.7, linewidths=0)
-        axes.legend(title=target, frameon=False, loc="best")
+        legend = axes.legend(title=named(target), frameon=False, loc="best")
+        for text, place in zip(legend.get_texts(), named_classes, strict=True):
+            text.set_text(named(classes[place]))
     else:
         drawn = axes.scatter(first, second, c=values, cmap="viridis", s=size, alpha=0.7, linewidths=0)
-        figure.colorbar(drawn, ax=axes, label=target)
+        figure.colorbar(drawn, ax=axes, label=named(target))
     axes.set_xlabel(f"first principal component ({shares[0]:.0%} of the variance)")
     axes.set_ylabel(f"second principal component ({shares[1]:.0%})")
     axes.set_title("Embedding", loc="left", fontsize=11, fontweight="bold")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from glasstream.plots.canvas import COLOURS, PALE, STYLES, Record, apart, drawing, of_one_stream, plain
+from glasstream.plots.canvas import COLOURS, PALE, STYLES, Record, apart, drawing, named, of_one_stream, plain
 from glasstream_topics.methods import METHODS, label_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def plot_importance(
         _draw(axes, [record for record in chosen if record["method"] == name], looks)
         axes.set_title(label_of(name), loc="left", fontsize=11, fontweight="bold")
     panels[-1].set_xlabel("row")
-    figure.suptitle(f"Importance, stream {chosen[0]['stream']}", x=0.01, ha="left")
+    figure.suptitle(f"Importance, stream {named(chosen[0]['stream'])}", x=0.01, ha="left")
     return figure
 
 
@@ -96,7 +96,7 @@ def _name_lines(axes: "Axes", ends: dict[str, float], looks: dict[str, tuple[str
     axes.set_ylim(low, high)
     for (name, end), place in zip(ends.items(), apart(list(ends.values()), gap), strict=True):
         axes.annotate(
-            name,
+            named(name),
             xy=(1.0, end),
             xycoords=("axes fraction", "data"),
             xytext=(1.03, place),

@@ -54,7 +54,9 @@ class Notifier:
     keys
         Keys that sign requests; without keys, requests have no signature.
     clock
-        Clock in seconds since 1970.
+        Clock in seconds since 1970, for signatures.
+    steady
+        Monotonic clock in seconds, for how long an incident waits.
     sleep
         Function that waits for a number of seconds.
     chance
@@ -68,6 +70,7 @@ class Notifier:
         keys: tuple[bytes, ...] = (),
         *,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: random.Random | None = None,
     ) -> None:
@@ -81,6 +84,7 @@ class Notifier:
         self._webhook = webhook
         self._keys = keys
         self._clock = clock
+        self._steady = steady
         self._sleep = sleep
         self._chance = chance or random.Random()
         self._waits: dict[int, _Wait] = {}
@@ -125,7 +129,7 @@ class Notifier:
                     message.place, name, place, refusals, answer.detail,
                 )  # fmt: skip
                 return
-            wait = self._waits.setdefault(message.partition, _Wait(self._clock(), answer.detail))
+            wait = self._waits.setdefault(message.partition, _Wait(self._steady(), answer.detail))
             wait.detail = answer.detail
             if failures == 1:
                 log.warning(
@@ -141,7 +145,7 @@ class Notifier:
 
     def tell(self, lanes: Mapping[int, Lane]) -> None:
         """Set the reason why each lane's incident waits. The worker is not ready while one waits for long."""
-        now = self._clock()
+        now = self._steady()
         for partition, lane in lanes.items():
             wait = self._waits.get(partition)
             lane.waits = None

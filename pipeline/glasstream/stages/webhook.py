@@ -1,5 +1,6 @@
 """Posts to a webhook. Its address may be a secret: errors and log lines show only scheme, host and port."""
 
+import logging
 import math
 import ssl
 import time
@@ -13,6 +14,9 @@ from yarl import URL
 
 from glasstream.errors import SettingsError
 
+log = logging.getLogger(__name__)
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _TEMPORARY = (408, 425, 429)
 """Statuses 4xx with which a server asks for another attempt."""
 
@@ -75,6 +79,12 @@ class Webhook:
             trust_env=True,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
+        if self._url.scheme == "http" and self._url.host not in _LOOPBACK:
+            log.warning(
+                "the webhook at %s has no encryption: all networks on the way can read its address and the incidents; "
+                "set an https address in GLASSTREAM_NOTIFY_URL",
+                self.place,
+            )
 
     async def stop(self) -> None:
         """Close all connections."""

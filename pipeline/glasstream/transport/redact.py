@@ -1,10 +1,15 @@
-"""Keeps secrets out of the log, whoever writes them: aiokafka's debug log contains the password of its request."""
+"""Keeps secrets out of the log, and effects of texts in it: aiokafka's debug log contains the password of its request.
+
+Messages contain names of streams, features and classes, which come from events. A name must not begin a line that looks
+like one of the log, or reach the terminal as a control sequence.
+"""
 
 import logging
 import re
 from collections.abc import Iterable, Mapping
 
 from glasstream.models.codec.authentication import Key
+from glasstream.terminal import printable
 
 _SECRET = ("password", "secret", "oauthbearer.config", "ssl.key.pem")
 
@@ -25,16 +30,24 @@ def secrets_of_webhook(address: str | None, keys: Iterable[bytes] | None) -> lis
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formatter that replaces secrets by stars, both as they are and as Python prints them."""
+    """Formatter of messages on one line, in which control characters have no effect.
 
-    def __init__(self, text: str, dates: str, secrets: Iterable[str]) -> None:
+    It replaces secrets by stars, both as they are and as Python prints them.
+    """
+
+    def __init__(self, text: str, dates: str | None = None, secrets: Iterable[str] = ()) -> None:
         super().__init__(text, dates)
         forms = {form for secret in secrets for form in (secret, repr(secret)[1:-1], repr(secret.encode())[2:-1])}
         self._forms = sorted(forms, key=len, reverse=True)
 
+    def formatMessage(self, record: logging.LogRecord) -> str:  # a method of the base
+        """Return the message on one line."""
+        record.message = record.message.replace("\n", "\\n").replace("\r", "\\r")
+        return super().formatMessage(record)
+
     def format(self, record: logging.LogRecord) -> str:
-        """Return the formatted line without secrets."""
+        """Return the formatted line without secrets and control characters. A traceback has lines of its own."""
         line = super().format(record)
         for form in self._forms:
             line = line.replace(form, "***")
-        return line
+        return printable(line)

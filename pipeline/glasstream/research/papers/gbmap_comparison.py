@@ -11,6 +11,7 @@ from glasstream.errors import InputError
 from glasstream.gbmap.rows import Floats
 from glasstream.gbmap.settings import GbmapSettings
 from glasstream.gbmap.table import Table
+from glasstream.operate.table_files import in_sheet
 from glasstream.research.papers.gbmap_contestants import CONTESTANTS, Fitted, name_of, parted
 
 _FEWEST: Final = 10
@@ -130,10 +131,10 @@ def write_embedding(out: Path, table: Table, model: Any, tested: Floats, target:
         out.mkdir(parents=True, exist_ok=True)
         with (out / "embedding.csv").open("w", newline="", encoding="utf-8") as file:
             lines = csv.writer(file)
-            lines.writerow(["part", "target", "prediction", *names])
+            lines.writerow(map(in_sheet, ["part", "target", "prediction", *names]))
             for row, test in enumerate(tested):
                 own = (said(table.targets[row]), said(predicted[row]))
-                lines.writerow(["test" if test else "training", *own, *map(float, embedded[row])])
+                lines.writerow(map(in_sheet, ["test" if test else "training", *own, *map(float, embedded[row])]))
         figure.savefig(out / "embedding.png", format="png")
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written: {error.strerror}") from error
