@@ -15,11 +15,14 @@ from confluent_kafka.admin import (
 )
 
 import glasstream_topics
+from glasstream.brokers.local import Kafka
 from glasstream.configuration import load
+from glasstream.operate.tail import tail
 from glasstream.operate.topics import create, verify
 from glasstream.transport.connection import Connection
 from glasstream.transport.decompression import LIMIT
 from glasstream.transport.input_topic import SizeCheck
+from glasstream.transport.topic_check import check_topics
 from glasstream_topics import admin
 from glasstream_topics.admin import Deviation
 from glasstream_topics.contract import MIB
@@ -161,6 +164,28 @@ def a_worker_starts_on_no_topic_whose_messages_it_cannot_hold(
     admin.delete(client, prefix)
     SizeCheck(connection, f"{prefix}none").check()
     assert f"cannot read max.message.bytes of {prefix}none" in caplog.text
+
+
+@pytest.mark.kafka
+def test_a_question_about_missing_topics_creates_none(local_broker: Callable[..., Kafka], prefix: str) -> None:
+    """Many brokers create a topic when a client asks for it by name; this is Kafka's default."""
+    broker = local_broker(settings={"auto.create.topics.enable": "true"})
+    client, link = AdminClient({"bootstrap.servers": broker.bootstrap}), Connection(broker.bootstrap)
+    name, settings = f"{prefix}events", load(assignments=[f"broker={broker.bootstrap}", f"prefix={prefix}"])
+    for _ in range(2):
+        assert len(verify(settings)) == len(settings.all_topics)
+        with pytest.raises(TopicError, match="is missing"):
+            check_topics(link, {name: 2})
+        with pytest.raises(TopicError, match="is missing"):
+            next(
+                tail(
+                    load(assignments=[f"broker={broker.bootstrap}", f"prefix={prefix}"]),
+                    "drift",
+                    from_start=True,
+                    most=1,
+                )
+            )
+    assert not [topic for topic in partitions(client) if topic.startswith(prefix)]
 
 
 def test_no_broker_is_a_topic_error() -> None:

@@ -16,6 +16,7 @@ def exist(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Let the brokers have these topics, of two partitions each."""
     topic = SimpleNamespace(error=None, partitions={0: None, 1: None})
     listed = SimpleNamespace(topics=dict.fromkeys(names, topic))
+
     unknown = SimpleNamespace(topics=defaultdict(lambda: SimpleNamespace(error=None)))
 
     def list_topics(name: str | None = None, timeout: float = 0.0) -> SimpleNamespace:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -26,6 +27,9 @@ from glasstream_topics.errors import TopicError
 
 TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
+
+CREATES_NONE: Final[Mapping[str, bool]] = MappingProxyType({"allow.auto.create.topics": False})
+"""Setting of a client that creates no topic by asking for one."""
 
 HIDDEN: Final = "one that this client is not authorized to see"
 """What is found of a topic if the broker does not say whether it exists."""
@@ -256,12 +260,17 @@ def verify(
     wanted = show(counts, prefix, overrides, topics)
     findings: list[Deviation] = []
     there: list[Description] = []
+    absent = [topic.name for topic in wanted if topic.name not in present or present[topic.name].error is not None]
+    try:
+        unseen = hidden(admin, absent, timeout)
+    except KafkaException as error:
+        raise TopicError(f"describe topics: {error.args[0].str()}") from error
     for topic in wanted:
-        metadata = present.get(topic.name)
-        if metadata is None or metadata.error is not None:
-            seen = HIDDEN if hidden(admin, [topic.name], timeout) else "none"
+        if topic.name in absent:
+            seen = HIDDEN if topic.name in unseen else "none"
             findings.append(Deviation(topic.name, "the topic", "to exist", seen))
             continue
+        metadata = present[topic.name]
         there.append(topic)
         if len(metadata.partitions) != topic.partitions:
             findings.append(Deviation(topic.name, "partitions", str(topic.partitions), str(len(metadata.partitions))))
@@ -280,12 +289,15 @@ def verify(
 def hidden(admin: AdminClient, names: Iterable[str], timeout: float = TIMEOUT_S) -> list[str]:
     """Return the topics that this client may not see. A list of all topics silently omits them.
 
+    The question would create a missing topic, with the broker's default configuration, where the broker allows that
+    (`auto.create.topics.enable`, Kafka's default), unless the client has the setting in `CREATES_NONE`.
+
     Raises
     ------
     KafkaException
         the broker does not answer within `timeout` seconds.
     """
-    errors = {name: admin.list_topics(name, timeout).topics[name].error for name in names}
+    errors = {name: admin.list_topics(name, timeout=timeout).topics[name].error for name in names}
     return [name for name, error in errors.items() if error and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED]
 
 

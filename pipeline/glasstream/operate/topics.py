@@ -28,7 +28,7 @@ _KINDS = {
 
 
 def _client(settings: Settings) -> AdminClient:
-    return AdminClient({"log_level": 2, **settings.kafka, "bootstrap.servers": settings.broker})
+    return AdminClient({"log_level": 2, **admin.CREATES_NONE, **settings.kafka, "bootstrap.servers": settings.broker})
 
 
 def create(settings: Settings) -> list[str]:

@@ -15,6 +15,7 @@ from yarl import URL
 from glasstream.errors import SettingsError
 from glasstream.settings import Settings
 from glasstream_topics.access import READERS
+from glasstream_topics.admin import CREATES_NONE
 
 #: Partitioner of Java, aiokafka and Faust. librdkafka's own default is CRC32. A stream that is sent with both would
 #: land on two partitions and lose its order.
@@ -66,6 +67,7 @@ class Connection:
             "logger": logger,
             "log_level": 2,
             "socket.timeout.ms": SOCKET_TIMEOUT_MS,
+            **CREATES_NONE,
         }
         return {**defaults, **self.extra, **ours}
 
