@@ -32,6 +32,8 @@ from glasstream_topics import incidents, models, progress_aggregator, progress_i
 State = TypeVar("State")
 
 STAGES = ("learner", "explainer", "aggregator", "novelty", "labels", "intake", "notify", "avro")
+SEALED = ("learner", "explainer", "aggregator", "novelty")
+"""Stages with saved state that the HMAC key authenticates. Only they need the key."""
 
 
 def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None) -> NoReturn:
@@ -40,7 +42,7 @@ def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None
     `built` is called when the stage is ready to start. Before that, kernels are compiled, which takes a minute or more
     on a machine that has none in numba's cache.
     """
-    key = hmac_key(os.environ)
+    key = hmac_key(os.environ) if stage in SEALED else None
     makers: dict[str, Callable[[Settings, Key | None], Stage | Relay]] = {
         "learner": _learner,
         "explainer": _explainer,
