@@ -188,13 +188,15 @@ def test_a_group_that_cannot_be_asked_for_has_a_reason_that_is_never_empty() -> 
 def test_a_message_can_have_waited_since_the_last_report_without_it() -> None:
     now = [100.0]
     view = View("group", "in", lambda: now[0])
-    assert view.longest_wait(0, 5) == 0.0, "nothing is known"
+    now[0] = 103.0
+    assert view.longest_wait(0, 5) == 3.0, "nothing is known but when the worker began"
+    now[0] = 100.0
     for end in (5, 5, 8, 20):  # at 100, 110, 120 and 130
         view.see(look({0: "a", 1: "a"}, ends={("in", 0): end}))
         now[0] += 10.0
     assert now[0] == 140.0
     assert [view.longest_wait(0, offset) for offset in (4, 5, 7, 8, 19, 20)] == [40.0, 30.0, 30.0, 20.0, 20.0, 10.0]
-    assert view.longest_wait(1, 0) == 0.0
+    assert view.longest_wait(1, 0) == 40.0
 
 
 def test_the_reports_that_are_kept_are_bounded() -> None:

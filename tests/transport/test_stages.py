@@ -175,6 +175,32 @@ def test_a_partition_that_holds_back_is_read_no_further_and_the_others_go_on(
     asyncio.run(run())
 
 
+@pytest.mark.slow
+def test_what_waits_behind_other_messages_of_its_partition_is_measured(embedded: EmbeddedKafka, prefix: str) -> None:
+    """A stream waits for whatever precedes it on its partition, and for nothing on another one."""
+    link = embedded_topics(embedded, prefix, 2)
+    totals = Totals(prefix, Hesitant)
+
+    async def run() -> None:
+        stage = total_stage(link, prefix, totals, look_interval=0.2)
+        health = StageHealth(stage, lambda: [])
+
+        def waits() -> dict[str, float]:
+            return {
+                sample.labels[0]: sample.value for sample in health.samples() if sample.metric is catalogue.INPUT_WAIT
+            }
+
+        async with running(stage):
+            for partition in range(2):
+                await asyncio.to_thread(produce, embedded.bootstrap, f"{prefix}in", [b"1"] * 40, partition)
+            await until(lambda: waits().get("0", 0.0) > 3.0)
+            assert waits()["1"] < waits()["0"] - 1.0 and health.unready() is None
+            totals.made[0].go.set()  # type: ignore[attr-defined]
+            await until(lambda: waits() == {"0": 0.0, "1": 0.0})
+
+    asyncio.run(run())
+
+
 MESSAGES = 4_000
 WIDE = b"1" + b" " * 1_000
 

@@ -89,6 +89,7 @@ class View:
         self._group = group
         self._topic = topic
         self._clock = clock
+        self._began = clock()
         self._looks: dict[int, deque[tuple[float, int]]] = {}
         """Times of the reports, and the ends of each partition of the input, oldest first."""
         self._most: dict[Place, int] = {}
@@ -126,11 +127,12 @@ class View:
     def longest_wait(self, partition: int, offset: int) -> float:
         """Return how many seconds the next message to process can have waited, by the reports of the brokers.
 
-        That is the time since the last report in which the message was not there, or since the first report.
+        That is the time since the last report in which the message was not there, or since the first report. While the
+        brokers report nothing, it is the time since this worker began.
         """
         looks = self._looks.get(partition)
         if not looks:
-            return 0.0
+            return self._clock() - self._began
         while len(looks) > 1 and looks[1][1] <= offset:
             looks.popleft()
         return self._clock() - looks[0][0]
