@@ -258,7 +258,7 @@ class Mapping:
         if value is ABSENT or value is None or value == "":
             return None
         if isinstance(value, str):
-            at = _milliseconds(value.strip())
+            at = milliseconds(value.strip())
             if at is not None:
                 return at
             value = _float(value)
@@ -327,10 +327,10 @@ def _float(text: str) -> float | None:
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[+-]\d\d(?::?\d\d)?)?)?")
 
 
-def _milliseconds(text: str) -> int | None:
+def milliseconds(text: str) -> int | None:
     """Return a time in ISO 8601 as milliseconds since 1970; without a zone it is in UTC. None if it is no such time.
 
-    >>> _milliseconds("1970-01-02"), _milliseconds("1970-01-01T01:00:00.5+01:00"), _milliseconds("1970-13-01")
+    >>> milliseconds("1970-01-02"), milliseconds("1970-01-01T01:00:00.5+01:00"), milliseconds("1970-13-01")
     (86400000, 500, None)
     """
     found = _TIME.fullmatch(text)

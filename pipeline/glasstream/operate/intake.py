@@ -1,7 +1,7 @@
 """Try the intake on messages of a topic: propose settings, and show the events that it would make. Write nothing."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +12,12 @@ from confluent_kafka.admin import AdminClient
 
 from glasstream.errors import BrokerError, InputError, TopicError
 from glasstream.ingest.message import Message
-from glasstream.intake.fields import ABSENT, Kind, path_text, value_at
+from glasstream.intake.fields import ABSENT, path_text, value_at
+from glasstream.intake.formats import Format
 from glasstream.intake.mapping import Mapping as EventMapping
 from glasstream.intake.mapping import event_rules, make_kinds
 from glasstream.intake.misfit import Misfit
+from glasstream.intake.proposal import FieldOfSample, fields_of, proposal
 from glasstream.operate.topic_reader import offsets, read_records
 from glasstream.settings import Settings
 from glasstream.stages.confined import format_maker
@@ -24,34 +26,7 @@ from glasstream.transport.connection import connection
 from glasstream.transport.topic_check import check_topics
 from glasstream_topics import events, events_dead
 
-_TARGETS = ("target", "label", "y", "class", "outcome", "approved", "churn", "churned", "fraud", "is_fraud", "default")
-"""Names of fields that are proposed as target, most likely first."""
 _SHOWN = 5
-
-
-@dataclass(slots=True)
-class FieldOfSample:
-    """Field of the messages that were read.
-
-    Attributes
-    ----------
-    name
-        Text of its path.
-    kind
-        Type that most of its values have.
-    present
-        Number of documents with a value.
-    values
-        Number of different values, up to `_DISTINCT`.
-    example
-        Its first value, as JSON.
-    """
-
-    name: str
-    kind: str
-    present: int
-    values: int
-    example: str
 
 
 @dataclass(slots=True)
@@ -105,43 +80,57 @@ def attempt(settings: Settings, count: int) -> Trial:
     messages = [message for name in intake.sources for message in _sample(settings, name, count)]
     if not messages:
         raise InputError(f"expected messages on {', '.join(intake.sources)}, found none; send some, and try again")
-    make = format_maker(intake, os.environ)
+    return judge(settings, messages, format_maker(intake, os.environ))
+
+
+def judge(settings: Settings, messages: Sequence[Message], make: Callable[[str], Format]) -> Trial:
+    """Return what the intake would do with messages.
+
+    Parameters
+    ----------
+    make
+        Function that returns a format by its name.
+    """
+    intake = settings.intake
     trial = Trial(messages=len(messages))
-    documents: list[dict[str, Any]] = []
-    reader = make(intake.format)
-    for message in messages:
-        try:
-            found, _ = reader.read(message.topic, message.value or b"")
-        except Misfit:
-            continue
-        documents += [one for one in found if not isinstance(one, Misfit)]
+    documents, _ = _documents(make(intake.format), messages)
+    if intake.format == "json" and not documents:
+        lines, wrong = _documents(make("json-lines"), messages)
+        if lines and not wrong:
+            trial.proposal["format"], documents = "json-lines", lines
     trial.documents = len(documents)
     kinds = make_kinds(intake, labels=False)
     rules = event_rules(intake, settings.limits.stream_bytes)
     mapping = EventMapping(rules, kinds)
     values = [pair for document in documents for pair in mapping.values(document)]
     kinds.hold(kinds.inferred(values, settings.limits.features))
-    trial.fields = _fields(values, kinds.all)
+    trial.fields = fields_of(values, kinds.all)
     named = {"target": rules.target, "id": rules.id, "ts": rules.ts, "stream": rules.stream}
     for name, reference in named.items():
         path = None if reference is None else reference.path
         if path is not None and documents and all(value_at(one, path) is ABSENT for one in documents):
             trial.lacking[name] = path_text(path)
-    trial.proposal = _proposal(settings, trial.fields)
-    tried = msgspec.structs.replace(
-        settings,
-        intake=msgspec.structs.replace(
-            intake, **{name: trial.proposal.get(name, getattr(intake, name)) for name in _MAY}
-        ),
-    )
+    trial.proposal |= proposal(intake, trial.fields, len(documents))
+    tried = msgspec.structs.replace(settings, intake=msgspec.structs.replace(intake, **trial.proposal))
     stage = Intake(tried, make, lambda types: types)
     _show(trial, stage, messages, settings)
     return trial
 
 
-_MAY = ("target", "features")
-"""Settings that a trial proposes."""
-_DISTINCT = 1_000
+def _documents(reader: Format, messages: Sequence[Message]) -> tuple[list[dict[str, Any]], int]:
+    """Return the documents of messages, and the number of what cannot be read."""
+    documents: list[dict[str, Any]] = []
+    bad = 0
+    reader.prepare([(message.topic, message.value or b"") for message in messages])
+    for message in messages:
+        try:
+            found, _ = reader.read(message.topic, message.value or b"")
+        except Misfit:
+            bad += 1
+            continue
+        documents += [one for one in found if not isinstance(one, Misfit)]
+        bad += sum(isinstance(one, Misfit) for one in found)
+    return documents, bad
 
 
 def _sample(settings: Settings, name: str, count: int) -> list[Message]:
@@ -166,48 +155,6 @@ def _sample(settings: Settings, name: str, count: int) -> list[Message]:
             value = one.value if isinstance(one.value, bytes) else None
             found.append(Message(*place, one.offset, one.key, value, one.timestamp))
     return found
-
-
-def _fields(values: Sequence[tuple[str, Any]], kinds: Mapping[str, Kind]) -> list[FieldOfSample]:
-    fields: dict[str, FieldOfSample] = {}
-    seen: dict[str, set[str]] = {}
-    for name, value in values:
-        if value is None or value == []:
-            continue
-        text = orjson.dumps(value, default=str).decode()
-        one = fields.get(name)
-        if one is None:
-            kind = kinds[name].value if name in kinds else "no type: leave it out, or name the fields inside"
-            one = fields[name] = FieldOfSample(name, kind, 0, 0, text)
-        one.present += 1
-        if len(distinct := seen.setdefault(name, set())) < _DISTINCT:
-            distinct.add(text)
-    for name, one in fields.items():
-        one.values = len(seen[name])
-    return list(fields.values())
-
-
-def _proposal(settings: Settings, fields: Sequence[FieldOfSample]) -> dict[str, str]:
-    """Return settings for what is not set: a target, and features without fields that say nothing about it."""
-    intake = settings.intake
-    proposal: dict[str, str] = {}
-    names = {one.name for one in fields}
-    if intake.target is None:
-        found = next((name for name in _TARGETS if name in names), None)
-        if found is not None:
-            proposal["target"] = found
-    if intake.features == "*":
-        target = proposal.get("target", intake.target)
-        left_out = [
-            one.name
-            for one in fields
-            if one.name != target
-            and "," not in one.name
-            and (one.kind not in tuple(Kind) or (one.kind == Kind.TEXT and one.values == one.present >= 20))
-        ]
-        if left_out:
-            proposal["features"] = ",".join(["*", *(f"-{name}" for name in left_out)])
-    return proposal
 
 
 def _show(trial: Trial, stage: Intake, messages: Sequence[Message], settings: Settings) -> None:

@@ -27,8 +27,8 @@ class Drawing(Figure):
         """Draw the figure like `Figure.draw`, with all texts as they are."""
         with rc_context({"text.parse_math": False, "text.usetex": False}):  # for the texts that drawing adds
             for text in self.findobj(Text):
-                text.set_parse_math(False)  # type: ignore[attr-defined]
-                text.set_usetex(False)  # type: ignore[attr-defined]
+                text.set_parse_math(False)
+                text.set_usetex(False)
             super().draw(renderer)
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:

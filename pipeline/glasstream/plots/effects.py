@@ -79,7 +79,8 @@ def plot_effects(
         axes.set_visible(False)
     for axes in panels[:, 0]:
         axes.set_ylabel(f"probability of {named(output)}" if output is not None else "prediction")
-    one_of = f", class {named(output)} of {named(', '.join(outputs))}" if len(outputs) > 1 else ""
+    several = output is not None and len(outputs) > 1
+    one_of = f", class {named(output or '')} of {named(', '.join(outputs))}" if several else ""
     about = f", stream {named(chosen[0]['stream'])}" if "stream" in chosen[0] else ""
     figure.suptitle(f"Effects{about}{one_of}", x=0.01, ha="left")
     _explain_colours(figure, rows, ice=any(record["ice"] for record in chosen))
