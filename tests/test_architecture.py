@@ -129,6 +129,18 @@ def test_only_the_command_line_and_the_public_names_import_research() -> None:
     assert importers == {"__init__.py", "command", "research"}
 
 
+def test_nothing_asks_a_coordinator_in_a_way_that_may_end_the_process() -> None:
+    """librdkafka fails an assertion when a coordinator answers after the request has timed out (its issue 4605)."""
+    unsafe = {"describe_consumer_groups", "list_consumer_group_offsets", "alter_consumer_group_offsets"}
+    found = {
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.attr}"
+        for path in (*SOURCE.rglob("*.py"), *CONTRACT.glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in unsafe
+    }
+    assert not found
+
+
 def test_only_the_command_line_imports_the_command_line() -> None:
     for path in SOURCE.rglob("*.py"):
         if path.relative_to(SOURCE).parts[0] not in ("command", "__main__.py"):

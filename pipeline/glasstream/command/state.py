@@ -51,7 +51,8 @@ def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) ->
     lines += [f"unexplained: {one.unexplained}" for one in found.streams if one.unexplained]
     for line in lines:
         console.print(Text(line, style="yellow"))
-    for note in (*found.mismatches, *found.notes):
+    apart = [f"{line}; `glasstream doctor` says what to do" for line in found.epochs_apart()]
+    for note in (*apart, *found.mismatches, *found.notes):
         console.print(Text(note, style="yellow"))
     return 0
 

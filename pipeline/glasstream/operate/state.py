@@ -138,6 +138,19 @@ class State(Struct, frozen=True, kw_only=True):
     notes: list[str]
     mismatches: list[str] = []
 
+    def epochs_apart(self) -> Iterator[str]:
+        """Yield a sentence about each partition whose aggregator is in a later epoch than its learner.
+
+        The aggregator follows a learner that is ahead, block by block.
+        """
+        epochs = {(one.stage, one.partition): one.epoch for one in self.partitions if one.epoch is not None}
+        for (stage, partition), epoch in sorted(epochs.items()):
+            if stage == "aggregator" and epoch > (learner := epochs.get(("learner", partition), epoch)):
+                yield (
+                    f"partition {partition}: the aggregator is in epoch {epoch}, the learner in epoch {learner}, so the "
+                    "aggregator drops every explanation"
+                )
+
 
 class Committed(NamedTuple):
     """Committed state of the stages, as the topics hold it.

@@ -66,18 +66,10 @@ def _some(findings: list[Finding]) -> list[Finding]:
 
 def _epochs(there: State) -> list[Finding]:
     """Check that the aggregator is in no later epoch than the learner, whose blocks it would then drop."""
-    epochs = {(place.stage, place.partition): place.epoch for place in there.partitions if place.epoch is not None}
-    next_epoch = max([0, *epochs.values(), *(one.epoch + 1 for one in there.streams)])
-    return [
-        fail(
-            "epochs",
-            f"partition {partition}: the aggregator is in epoch {epoch}, the learner in epoch {learner}, so the "
-            "aggregator drops every explanation",
-            f"start every stage with --set epoch={next_epoch}",
-        )
-        for (stage, partition), epoch in sorted(epochs.items())
-        if stage == "aggregator" and epoch > (learner := epochs.get(("learner", partition), epoch))
-    ]
+    begun = [place.epoch for place in there.partitions if place.epoch is not None]
+    next_epoch = max([0, *begun, *(one.epoch + 1 for one in there.streams)])
+    do = f"start every stage with --set epoch={next_epoch}"
+    return [fail("epochs", what, do) for what in there.epochs_apart()]
 
 
 def _unexplained(settings: Settings, one: Stream) -> Finding:
