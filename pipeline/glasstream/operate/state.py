@@ -147,8 +147,8 @@ class State(Struct, frozen=True, kw_only=True):
         for (stage, partition), epoch in sorted(epochs.items()):
             if stage == "aggregator" and epoch > (learner := epochs.get(("learner", partition), epoch)):
                 yield (
-                    f"partition {partition}: the aggregator is in epoch {epoch}, the learner in epoch {learner}, so the "
-                    "aggregator drops every explanation"
+                    f"partition {partition}: the aggregator is in epoch {epoch}, the learner in epoch {learner}, so "
+                    "the aggregator drops every explanation"
                 )
 
 
