@@ -335,3 +335,25 @@ def test_why_a_model_stays_in_river_is_said_once() -> None:
             list(learner.consume(one))
     (line,) = [line for line in learner.outbox.notices if "River" in line]
     assert "stop_mem_management: expected False" in line
+
+
+@pytest.mark.parametrize("factory", ["plain_tree", "tree_of_means"])
+def test_events_that_need_too_much_memory_are_rejected_and_the_stream_goes_on(
+    factory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts, classes and features whose product no memory can hold are the work of one producer."""
+    monkeypatch.setattr("glasstream.learning.state.MOST_DEMAND", 300_000)
+    monkeypatch.setattr("tests.learn.eager.SPLITS", {"grace_period": 10_000})
+    labels: list[Any] = [0.5, 1.5] if factory in REGRESSORS else ["a", "b"]
+    events: list[dict[str, Any]] = []
+    for k in range(1_200):
+        label = {} if k % 50 == 7 else {"y": labels[k % 2]}
+        events.append({"id": k, "x": {"a": k % 7, "t": f"text {k}"}, **label})
+        if k % 50 == 37:
+            events.append({"id": k - 30, "y": labels[0]})
+    log = [message(n, events[100 * n : 100 * n + 100]) for n in range(13)]
+    blocks = learn(log, 10**9, chosen(factory))
+    assert {reason for found in blocks.dead for _, reason in found} == {Reason.MODEL_ERROR, Reason.UNKNOWN_ID}
+    assert len(blocks.dead[-1]) > 10 and 100 < len(blocks.rows) < 1_100
+    monkeypatch.setattr("glasstream.learn.learner.StreamLearner.least_block", None)
+    equal(blocks, learn(log, 10**9, chosen(factory)))

@@ -17,7 +17,7 @@ from river.tree.splitter import ExhaustiveSplitter
 from glasstream.errors import FrameError, ModelError, NotCompilable
 from glasstream.learning import checkpoint, layout, state
 from glasstream.learning.layout import USED
-from glasstream.learning.live import Columns, LiveModel, take
+from glasstream.learning.live import TOO_WIDE, Columns, LiveModel, take
 from glasstream.learning.tree import tree_block
 from glasstream_topics import frames
 from tests.examples import examples
@@ -201,7 +201,7 @@ def wide_forest() -> LiveModel:
 FEATURES = [f"t{n}" for n in range(120)]
 
 
-def test_a_checkpoint_that_states_too_many_trees_is_refused_before_an_event_asks_for_their_memory() -> None:
+def test_a_checkpoint_that_states_too_many_trees_refuses_events_before_they_ask_for_memory() -> None:
     """What the trees hold does not grow, but the room for the next event is a product of the stated sizes."""
     frame = frames.decode(wide_forest().to_bytes(), checkpoint.KIND, checkpoint.VERSION)
 
@@ -219,16 +219,39 @@ def test_a_checkpoint_that_states_too_many_trees_is_refused_before_an_event_asks
 
     sound = LiveModel.from_bytes(forged(1))
     sound.learn_one({"leaf": "c"}, "c")
-    with pytest.raises(FrameError, match="an event needs"):
-        LiveModel.from_bytes(forged(100))
+    wide = LiveModel.from_bytes(forged(100))
+    words = wide._pool.F.size
+    with pytest.raises(ModelError, match=r"limits\.categories"):
+        wide.learn_one({"leaf": "c"}, "c")
+    assert wide._pool.F.size == words
 
 
-def test_a_model_that_grows_too_wide_says_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its checkpoint can be read as long as it learns."""
+def test_a_model_that_grows_too_wide_refuses_events_and_says_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its checkpoint can still be read: otherwise a worker that restarts could not go on with its other streams."""
     live = LiveModel.from_bytes(wide_forest().to_bytes())
     monkeypatch.setattr(state, "MOST_DEMAND", 2**20)
-    with pytest.raises(ModelError, match=r"limits\.categories"):
-        live.learn_one({"leaf": "c"}, "c")
+    for _ in range(2):
+        data = live.to_bytes()
+        with pytest.raises(ModelError, match=r"limits\.categories"):
+            live.learn_one({"leaf": "c"}, "c")
+        with pytest.raises(ModelError, match=r"limits\.categories"):
+            live.predict_proba_one({"leaf": "c"})
+        assert live.to_bytes() == data
+        live = LiveModel.from_bytes(data)
+
+
+def test_only_the_events_that_are_too_wide_are_refused_in_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = take(tree.HoeffdingTreeClassifier())
+    learn_live(live, [({"a": float(n)}, "yn"[n % 2]) for n in range(20)])
+    labels = live.numbers_of(["y"] * 3)
+    names = ["a", *FEATURES]
+    values = np.full((3, len(names)), np.nan)
+    values[:, 0] = 1.0
+    monkeypatch.setattr(state, "MOST_DEMAND", 2_000)
+    before = live.to_bytes()
+    assert live.predict_learn_block(Columns(names, values), labels).labels.tolist() == [TOO_WIDE] * 3
+    after = LiveModel.from_bytes(live.to_bytes())
+    assert after._pool.control[USED] == LiveModel.from_bytes(before)._pool.control[USED], "nothing was learned"
 
 
 # --- What stays with River, and what is refused -----------------------------------------------------------------------

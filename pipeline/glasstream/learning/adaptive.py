@@ -265,7 +265,7 @@ def replace(p: Pool, parent: int, node: int, by: int) -> None:
         I[by + NEXT] = I[node + NEXT]
         if I[parent + LEFT] != node:
             before = I[parent + LEFT]
-            while I[before + NEXT] != node:
+            while I[before + NEXT] != node and I[before + NEXT] != 0:
                 before = I[before + NEXT]
             I[before + NEXT] = by
     if I[parent + LEFT] == node:

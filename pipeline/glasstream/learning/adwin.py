@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Any, Final
 
 from glasstream.jit import bare_kernel
-from glasstream.learning.arena import detector_words, take
+from glasstream.learning.arena import detector_words, reserve, take
 from glasstream.learning.layout import (
     BUCKETS,
     BUCKETS_A_ROW,
@@ -24,7 +24,6 @@ from glasstream.learning.layout import (
     TICK,
     TOTAL,
     TOTAL_WIDTH,
-    USED,
     VARIANCE,
     WIDTH,
     Array,
@@ -113,8 +112,7 @@ def update(F: Array, I: Array, control: Array, parameters: Array, at: int, which
 
 @bare_kernel
 def _with_more_rows(I: Array, control: Array, at: int, most: int) -> int:
-    moved = control[USED]
-    control[USED] = moved + detector_words(most, MANY_ROWS)
+    moved = reserve(control, I.size, detector_words(most, MANY_ROWS))
     copy_rows(I, at, FEW_ROWS, I, moved, MANY_ROWS, most)
     return moved
 
@@ -167,9 +165,9 @@ def _detect(F: Array, I: Array, parameters: Array, at: int, which: int) -> int:
                     reciprocal = 1.0 / (n0 - least + 1.0) + 1.0 / (n1 - least + 1.0)
                     cut = math.sqrt(2.0 * reciprocal * variance * log) + 2.0 / 3.0 * log * reciprocal
                     if abs(difference) > cut:
-                        again = True
                         detected = 1
                         if F[at + WIDTH] > 0.0:
+                            again = True  # with a bucket less
                             _drop_oldest(F, I, at, most)
                             done = True
                             break

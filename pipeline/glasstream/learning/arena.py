@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from glasstream.errors import ModelError
 from glasstream.jit import inlined
 from glasstream.learning.layout import (
     ADAPTIVE_FAMILY,
@@ -35,14 +36,39 @@ from glasstream.learning.layout import (
 Pool = Any
 """`layout.Pool`; to mypy kernels are untyped."""
 
-__all__ = ["CONTROL", "demand", "detector_words", "has_room", "take", "wider"]
+__all__ = ["CONTROL", "demand", "detector_words", "free_words", "has_room", "reserve", "take", "wider"]
+
+_FULL = (
+    "the arena of a live model is full in the middle of an event, because `demand` counted too few words; the event is "
+    "learned in part; please report this error of Glasstream, with the model and the event"
+)
+
+
+@inlined
+def reserve(control: Any, size: int, words: int) -> int:
+    """Return the address of `words` zeroed words of an arena of `size` words.
+
+    `has_room` has made sure that they are there. If they are not, this raises an error: nothing is written beyond the
+    end.
+    """
+    at = control[USED]
+    if words > size - at:
+        raise ModelError(_FULL)
+    control[USED] = at + words
+    return at
 
 
 @inlined
 def take(p: Pool, words: int) -> int:
-    """Return the address of `words` zeroed words. There is room for them: see `has_room`."""
-    at = p.control[USED]
-    p.control[USED] = at + words
+    """Return the address of `words` zeroed words; see `reserve`."""
+    return reserve(p.control, p.F.size, words)
+
+
+@inlined
+def free_words(p: Pool, words: int) -> int:
+    """Return the address of `words` zeroed words that stay free. Whoever writes them has to clear them."""
+    at = take(p, words)
+    p.control[USED] = at
     return at
 
 

@@ -10,19 +10,18 @@ from glasstream.learning import parameters as supported
 from glasstream.learning.copying import copy_trees
 from glasstream.learning.layout import (
     DEEPEST,
-    DEMAND,
     DRIFT,
     EXISTS,
     FIRST,
     FOREST_FAMILY,
     IS_TEXT,
     IS_UNKNOWN,
-    MOST_DEMAND,
     NORM,
     ROOT,
     SCORED,
     TARGET_SCORES,
     TREE,
+    TREE_FAMILY,
     USED,
     WARNING,
     Array,
@@ -31,6 +30,7 @@ from glasstream.learning.layout import (
 )
 from glasstream.learning.river import check_labels
 from glasstream.learning.state import State
+from glasstream.learning.twister import is_stuck
 from glasstream.models.contract.arrays import read_matrices, require
 from glasstream_topics import frames
 
@@ -92,6 +92,7 @@ def decode(data: bytes | memoryview) -> tuple[State, Pool]:
     require(bool(np.all((counts >= 0) & (counts <= 2.0**53))), "counts of a tree", _OF)
     require(twister.shape == (624,) and position.shape == (1,), "the state of a random generator", _OF)
     require(0 <= position[0] <= 624, "its position", _OF)
+    require(state.shape == TREE_FAMILY or not is_stuck(twister), "a random generator that is not stuck at zero", _OF)
     _check_trees(state, tree)
     words = np.ascontiguousarray(arena)
     pool = state.pool(words.size + FIRST + 4_096)
@@ -105,7 +106,6 @@ def decode(data: bytes | memoryview) -> tuple[State, Pool]:
     )
     sound = copy_trees(words.view(np.float64), words, words.size, pool)
     require(sound and pool.control[USED] == max(words.size, FIRST), "trees that fill the arena", _OF)
-    require(pool.control[DEMAND] <= MOST_DEMAND, f"trees of which an event needs {MOST_DEMAND:,} words at most", _OF)
     return state, pool
 
 

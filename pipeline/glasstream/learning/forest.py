@@ -151,7 +151,7 @@ def _learn(
     if hit:
         p.scores[t, RIGHT_EVENTS] += 1.0
     draw = poisson(p.twister, p.position, p.number[POISSON_LIMIT])
-    if draw == 0:
+    if draw <= 0:
         return
     background = models + t
     for learner in (background, t):

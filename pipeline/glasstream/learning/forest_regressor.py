@@ -106,7 +106,7 @@ def _learn(p: Pool, t: int, answer: float, X: Any, e: int, order: Any, y: float)
     p.scores[t, SCORED] += 1.0
     p.scores[t, LOSS] += (1.0 / p.scores[t, SCORED]) * (squared - p.scores[t, LOSS])
     draw = poisson(p.twister, p.position, p.number[POISSON_LIMIT])
-    if draw == 0:
+    if draw <= 0:
         return True
     background = p.option[MODELS] + t
     for learner in (background, t):

@@ -162,7 +162,7 @@ def _move_table(p: Pool, slot: int, room: int, before: int, classes: int) -> Non
 
 @bare_kernel
 def _add_slot(p: Pool, node: int, feature: int, expected: int) -> int:
-    """Begin to watch a feature; `expected` is how many there will be, as far as the caller knows."""
+    """Begin to watch a feature; `expected` is how many the event may add: as many as it has, at most."""
     I = p.I
     count, classes = I[node + SLOTS], I[node + CLASS_ROOM]
     words = HEADER + ROW * classes
@@ -227,7 +227,7 @@ def prepare_density(p: Pool, row: int) -> None:
 
 
 @inlined
-def _category(p: Pool, slot: int, value: float) -> int:
+def category_place(p: Pool, slot: int, value: float) -> int:
     """Return the place of a category in the slot's table, or -1."""
     table = p.I[slot + TABLE]
     for q in range(p.I[slot + CATEGORIES]):
@@ -251,7 +251,7 @@ def _watch_category(p: Pool, node: int, slot: int, j: int, value: float, weight:
     """`NominalSplitterClassif.update`."""
     F, I = p.F, p.I
     _know(p, slot, j)
-    q = _category(p, slot, value)
+    q = category_place(p, slot, value)
     if q < 0:
         q = I[slot + CATEGORIES]
         if q == I[slot + CATEGORY_ROOM]:
@@ -408,7 +408,7 @@ def bayes(p: Pool, node: int, X: Any, e: int, out: int) -> int:
 @bare_kernel
 def _add_nominal(p: Pool, node: int, slot: int, value: float, out: int) -> None:
     F, I = p.F, p.I
-    q = _category(p, slot, value)
+    q = category_place(p, slot, value)
     for j in range(I[node + CLASSES]):
         if F[I[node + WEIGHTS] + PAIR * j] > 0.0:
             _know(p, slot, j)
@@ -449,11 +449,12 @@ def learn_leaf(
         if I[node + SUBSET_SIZE] == 0:
             draw_subset(p, node, X, e)
         count = I[node + SUBSET_SIZE]
+        expected = min(count, order.size)
         for q in range(count):
             feature = I[I[node + SUBSET] + q]
             value = X[e, feature]
             if value == value:
-                place = _watch(p, node, place + 1, feature, j, value, weight, count)
+                place = _watch(p, node, place + 1, feature, j, value, weight, expected)
     else:
         for q in range(order.size):
             feature = order[q]

@@ -36,7 +36,7 @@ from glasstream.learning.layout import (
 from glasstream.learning.parameters import most_features
 from glasstream.learning.river import check_labels
 from glasstream.learning.snapshots import compile_live, compile_live_regressor
-from glasstream.learning.state import Label, State, moved
+from glasstream.learning.state import Label, State, is_too_wide, moved, too_wide
 from glasstream.learning.tree import tree_block
 from glasstream.learning.tree_regressor import tree_regressor_block
 from glasstream.models.compiler.slots import Slots
@@ -60,6 +60,9 @@ ERRORS: Final[dict[int, Exception]] = {
     DIVIDED: _division_by_zero(),
 }
 """What River raises for outcomes."""
+TOO_WIDE: Final = -5
+"""In the place of a predicted class, and outcome of a regressor: the event is neither predicted nor learned, because it
+may need more memory than an event may take."""
 _BLOCKS: Final = {
     TREE_FAMILY: tree_block,
     ADAPTIVE_FAMILY: adaptive_block,
@@ -90,7 +93,7 @@ class Answers(NamedTuple):
     """int64[events, classes]: the classes in the order of River's dict, then -1."""
     labels: Array
     """int64[events]: the first class with the greatest probability, or -1; `layout.REFUSED` for an event whose votes
-    are not finite, if it was therefore not learned.
+    are not finite, if it was therefore not learned; `TOO_WIDE`.
     """
 
 
@@ -101,7 +104,7 @@ class Numbers(NamedTuple):
     """float64[events]"""
     outcomes: Array
     """int64[events]: `layout.ANSWERED`, `REFUSED` for an event that was not learned because of its prediction, or
-    `RAISED` or `DIVIDED` where learning raised one of `ERRORS`, as in River.
+    `RAISED` or `DIVIDED` where learning raised one of `ERRORS`, as in River; `TOO_WIDE`.
     """
 
 
@@ -209,7 +212,10 @@ class _Live:
         return w
 
     def _run(self, X: Array, order: Array, *rest: Any) -> None:
-        """Let the kernel of the family process all events, in a larger arena where it needs one."""
+        """Let the kernel of the family process all events, in a larger arena where it needs one.
+
+        The last of the arrays `rest` has a number for each event, which becomes `TOO_WIDE` if the event is.
+        """
         if len(X) == 0:
             return
         if self._state.shape == FOREST_FAMILY and not self._pool.tree[0, EXISTS]:
@@ -217,11 +223,12 @@ class _Live:
         block = _BLOCKS[self._state.family]
         y, w, *outputs = rest
         done = 0
-        while True:
-            done = block(self._pool, X, y, w, order, done, *outputs)
-            if done == len(X):
-                return
-            self._pool = moved(self._pool)
+        while (done := block(self._pool, X, y, w, order, done, *outputs)) < len(X):
+            if is_too_wide(self._pool):
+                outputs[-1][done] = TOO_WIDE
+                done += 1
+            else:
+                self._pool = moved(self._pool)
 
     def _plant(self, features: int) -> None:
         """Make the trees of a forest, which know the number of features from the first event."""
@@ -311,15 +318,23 @@ class LiveModel(_Live):
         return self.predict_learn_block(columns, np.full(len(columns.values), -1))
 
     def learn_block(self, columns: Columns, labels: Array, weights: Array | None = None) -> None:
-        """Learn events that were predicted before others; parameters and errors as of `predict_learn_block`."""
+        """Learn events that were predicted before others; parameters and errors as of `predict_learn_block`.
+
+        An event that is too wide is an error, too; the other events have been learned.
+        """
         y, w = self._checked(len(columns.values), labels, weights)
         X, order = self._rows(columns)
-        self._run(X, order, y, w, _says(len(X), SILENT), *self._answers(0))
+        answers = self._answers(0)._replace(labels=np.zeros(len(X), np.int64))
+        self._run(X, order, y, w, _says(len(X), SILENT), *answers)
+        if np.any(answers.labels == TOO_WIDE):
+            raise too_wide()
 
     # --- Rows ---------------------------------------------------------------------------------------------------------
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Label, float]:
         """Return the probabilities of one event, as River does."""
         answers = self.predict_block(_one_row(x))
+        if answers.labels[0] == TOO_WIDE:
+            raise too_wide()
         classes = self.classes
         return {classes[c]: float(answers.votes[0, c]) for c in answers.sequence[0].tolist() if c >= 0}
 
@@ -354,7 +369,7 @@ class LiveModel(_Live):
 
     def _answers(self, events: int) -> Answers:
         classes = len(self._state.labels)
-        return Answers(np.empty((events, classes)), np.empty((events, classes), np.int64), np.empty(events, np.int64))
+        return Answers(np.empty((events, classes)), np.empty((events, classes), np.int64), np.zeros(events, np.int64))
 
 
 class LiveRegressor(_Live):
@@ -425,18 +440,25 @@ class LiveRegressor(_Live):
 
     def predict_one(self, x: Mapping[str, Any]) -> float:
         """Return the prediction of one event, as River does."""
-        return float(self.predict_block(_one_row(x))[0])
+        values, outcomes = self.predict_learn_numbers(_one_row(x), np.array([math.nan]))
+        if outcomes[0] == TOO_WIDE:
+            raise too_wide()
+        return float(values[0])
 
     def learn_one(self, x: Mapping[str, Any], y: float, *, w: int = 1) -> None:
         """Learn one event, as River does.
 
         Raises
         ------
+        ModelError
+            The event does not have the right form, or is too wide.
         OverflowError, ZeroDivisionError
             River raises it too: a squared error is beyond the largest float, or the errors of a branch and of its
             alternate have been constant.
         """
         outcome = int(self.learn_block(_one_row(x), np.array([y], np.float64), None if w == 1 else np.array([w]))[0])
+        if outcome == TOO_WIDE:
+            raise too_wide()
         if outcome in ERRORS:
             raise type(ERRORS[outcome])(*ERRORS[outcome].args)
 

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from glasstream.jit import bare_kernel, inlined
+from glasstream.learning.arena import free_words, take
 from glasstream.learning.layout import (
     AVERAGE,
     BEST_KIND,
@@ -47,7 +48,6 @@ from glasstream.learning.layout import (
     SUGGESTIONS,
     TABLE,
     TAU,
-    USED,
     VALUE,
     WEIGHTS,
 )
@@ -129,14 +129,14 @@ def _beside(p: Pool, slot: int, wanted: int) -> Statistics:
     F, I = p.F, p.I
     beside = NOTHING
     point = _leftmost(p, I[slot + SEARCH])
-    while point != wanted:
+    while point != wanted and point != 0:
         if I[point + POINT_RIGHT] != 0:
             beside = added(p, beside, statistics(F, point + POINT_SEEN))
             point = _leftmost(p, I[point + POINT_RIGHT])
             continue
         while True:
             above = I[point + POINT_ABOVE]
-            if I[above + POINT_LEFT] == point:
+            if above == 0 or I[above + POINT_LEFT] == point:
                 point = above
                 break
             beside = subtracted(p, beside, statistics(F, above + POINT_SEEN))
@@ -195,7 +195,8 @@ def _sort_key(p: Pool, slot: int, q: int) -> float:
 def _sorted_categories(p: Pool, slot: int) -> int:
     """Sort the places of the slot's categories into free words, and return where they are. They must be cleared."""
     I = p.I
-    to, count = p.control[USED], I[slot + CATEGORIES]
+    count = I[slot + CATEGORIES]
+    to = free_words(p, count)
     for q in range(count):
         I[to + q] = q
     gap = count // 2
@@ -307,7 +308,7 @@ def _split(p: Pool, node: int) -> int:
     if kind == MULTIWAY:
         children = I[slot + CATEGORIES]
         order = _sorted_categories(p, slot)
-        p.control[USED] += children
+        take(p, children)  # the words of `order`
         for q in range(children):
             category = table + CASES * I[order + q]
             append_child(p, node, _new_child(p, node, F, category + 1), F[category])

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from glasstream.jit import bare_kernel, inlined
+from glasstream.learning.arena import free_words, take
 from glasstream.learning.layout import (
     BEST_KIND,
     BEST_SLOT,
@@ -63,11 +64,10 @@ from glasstream.learning.layout import (
     TABLE,
     TAU,
     TWO,
-    USED,
     VALUE,
     WEIGHTS,
 )
-from glasstream.learning.leaves import add_weight, forget_slots, new_leaf, total
+from glasstream.learning.leaves import add_weight, category_place, forget_slots, new_leaf, total
 from glasstream.learning.sums import add, ended
 
 Pool = Any
@@ -301,7 +301,8 @@ def _sort_key(p: Pool, slot: int, category: int) -> float:
 def _sorted_categories(p: Pool, slot: int) -> int:
     """Sort the places of the slot's categories into free words, and return where they are. They must be cleared."""
     I = p.I
-    to, count = p.control[USED], I[slot + CATEGORIES]
+    count = I[slot + CATEGORIES]
+    to = free_words(p, count)
     for q in range(count):
         I[to + q] = q
     gap = count // 2
@@ -448,7 +449,7 @@ def _split(p: Pool, node: int) -> int:
         children = I[slot + CATEGORIES]
         _sort_classes(p, node)
         order = _sorted_categories(p, slot)
-        p.control[USED] += children
+        take(p, children)  # the words of `order`
         for q in range(children):
             category = I[order + q]
             child = _new_child(p, node, LEFT_OF, _part_child(p, node, slot, category, LEFT_OF))
@@ -458,10 +459,7 @@ def _split(p: Pool, node: int) -> int:
             _fill_spreads(p, slot)
             left, right = _part_numbers(p, slot, value)
         else:
-            category = 0
-            while F[I[slot + TABLE] + category] != value:
-                category += 1
-            left, right = _part_category(p, slot, category)
+            left, right = _part_category(p, slot, category_place(p, slot, value))
         I[node + LEFT] = _new_child(p, node, LEFT_OF, left)
         I[node + RIGHT] = _new_child(p, node, RIGHT_OF, right)
     I[node + KIND] = kind

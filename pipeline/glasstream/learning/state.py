@@ -209,20 +209,30 @@ def _confusion(before: Array, models: int, classes: int) -> Array:
     return made
 
 
+def is_too_wide(pool: Pool) -> bool:
+    """Return whether the next event may need more than `MOST_DEMAND`: many categories, classes and features."""
+    return int(pool.control[DEMAND]) > MOST_DEMAND
+
+
+def too_wide() -> ModelError:
+    """Return the error of an event that may need more than `MOST_DEMAND`."""
+    return ModelError(
+        f"expected a model of which an event changes at most {8 * MOST_DEMAND:,} bytes, got one with more categories, "
+        "classes and features; lower limits.categories or limits.classes, or choose model.name=linear"
+    )
+
+
 def moved(pool: Pool) -> Pool:
     """Return the pool in an arena of twice what is reachable, and what the next event needs.
 
     Raises
     ------
     ModelError
-        The next event may need more than `MOST_DEMAND`, or the arena is damaged: this is an error of the kernels.
+        The next event is too wide, or the arena is damaged: this is an error of the kernels.
     """
     used, demand = int(pool.control[USED]), int(pool.control[DEMAND])
-    if demand > MOST_DEMAND:
-        raise ModelError(
-            f"expected a model of which an event changes at most {8 * MOST_DEMAND:,} bytes, got {8 * demand:,}; lower "
-            "limits.categories or limits.classes, or choose model.name=linear"
-        )
+    if is_too_wide(pool):
+        raise too_wide()
     F, I = empty_arena(2 * used + _FIRST_WORDS + demand)
     target = pool._replace(F=F, I=I, tree=pool.tree.copy())
     if not copy_trees(pool.F, pool.I, used, target):

@@ -347,7 +347,7 @@ def _watch_category(p: Pool, slot: int, value: float, y: float, weight: float) -
 
 @bare_kernel
 def _add_slot(p: Pool, node: int, feature: int, expected: int) -> int:
-    """Begin to watch a feature; `expected` is how many the event has."""
+    """Begin to watch a feature; `expected` is how many the event may add: as many as it has, at most."""
     I = p.I
     count = I[node + SLOTS]
     if count == I[node + SLOT_ROOM]:
@@ -439,11 +439,12 @@ def _watch_features(p: Pool, node: int, X: Any, e: int, order: Any, y: float, we
         if I[node + SUBSET_SIZE] == 0:
             draw_subset(p, node, X, e)
         count = I[node + SUBSET_SIZE]
+        expected = min(count, order.size)
         for q in range(count):
             feature = I[I[node + SUBSET] + q]
             value = X[e, feature]
             if value == value:
-                place = _watch(p, node, place + 1, feature, value, y, weight, count)
+                place = _watch(p, node, place + 1, feature, value, y, weight, expected)
     else:
         for q in range(order.size):
             feature = order[q]

@@ -4,10 +4,21 @@ from typing import Any
 
 import numpy as np
 
+from glasstream.errors import ModelError
 from glasstream.jit import bare_kernel, inlined
 from glasstream.learning.layout import POOL_MOST
 
 Pool = Any
+
+_MOST_DRAWS = 20_000
+"""Draws after which a loop gives up. A generator whose 19,937 bits are not all zero gives fewer numbers of one kind in
+a row, because its bits are linear functions of its state that are independent of each other."""
+_STUCK = "the random generator of a live model draws the same number for ever: its state is damaged"
+
+
+def is_stuck(state: Any) -> bool:
+    """Return whether a state draws zeros for ever: only the low 31 bits of its first word do not count."""
+    return not state[1:].any() and not state[0] & np.uint32(0x80000000)
 
 
 @bare_kernel
@@ -49,6 +60,8 @@ def poisson(twister: Any, position: Any, limit: float) -> int:
     k = 0
     q = 1.0
     while q > limit:
+        if k == _MOST_DRAWS:
+            raise ModelError(_STUCK)
         k += 1
         q *= _uniform(twister, position)
     return k - 1
@@ -60,10 +73,11 @@ def _below(p: Pool, n: int) -> int:
     bits = 0
     while (n >> bits) > 0:
         bits += 1
-    r = np.int64(_word(p.twister, p.position)) >> (32 - bits)
-    while r >= n:
+    for _ in range(_MOST_DRAWS):
         r = np.int64(_word(p.twister, p.position)) >> (32 - bits)
-    return int(r)
+        if r < n:
+            return int(r)
+    raise ModelError(_STUCK)
 
 
 @bare_kernel
@@ -82,7 +96,11 @@ def sample(p: Pool, n: int, k: int, to: int) -> None:
             marks[1, i] = 0
         for i in range(k):
             j = _below(p, n)
-            while marks[1, j] == 1:
+            for _ in range(_MOST_DRAWS):
+                if marks[1, j] == 0:
+                    break
                 j = _below(p, n)
+            if marks[1, j] == 1:
+                raise ModelError(_STUCK)
             marks[1, j] = 1
             p.I[to + i] = marks[0, j]

@@ -15,9 +15,11 @@ from glasstream.errors import ModelRaised, NotCompilable
 from glasstream.ingest.admission import Task
 from glasstream.learning import families
 from glasstream.learning.layout import REFUSED
-from glasstream.learning.live import ERRORS, Columns
+from glasstream.learning.live import ERRORS, TOO_WIDE, Columns
+from glasstream.learning.state import too_wide
 from glasstream.models.contract.arrays import require
 from glasstream.models.live.catalogue import ModelFactory, RiverModel, last_step
+from glasstream.models.live.imputers import Imputed, imputed
 from glasstream_topics.events import LARGEST
 
 _OF: Final = "state of a stream's model"
@@ -137,10 +139,13 @@ class StreamModel:
         self.stays_in_river: str | None = None
         """Reason why the model predicts and learns in River itself; None for a compiled model."""
         self._live, self.live = river, None
+        self.imputed: Imputed | None = None
+        """The features that the model must get as None where an event lacks them; None if it imputes nothing."""
         try:
             self._live = self.live = families.take(river)
         except NotCompilable as reason:
             self.stays_in_river = str(reason)
+            self.imputed = imputed(river)
 
     def refuses(self, x: Mapping[str, Any]) -> str | None:
         """Return why the model cannot take an event: a model that learns takes any."""
@@ -215,7 +220,11 @@ class StreamModel:
             values, outcomes = live.predict_learn_numbers(columns, wanted, within=LARGEST, known=only_learned)
             predictions += [Prediction(None, None, value) for value in values.tolist()]
             for place in np.flatnonzero(outcomes).tolist():
-                predictions[place] = _not_learned(float(values[place]), int(outcomes[place]))
+                outcome = int(outcomes[place])
+                if outcome == TOO_WIDE:
+                    predictions[place] = _too_wide(place in known)
+                else:
+                    predictions[place] = _not_learned(float(values[place]), outcome)
             return predictions
         if self._binary is None and not live.numbers.keys() >= {*targets} - {None}:
             # One-vs-rest that has replaced a binary model meets the known classes again.
@@ -225,9 +234,13 @@ class StreamModel:
         labels = np.array([numbers[target] for target in targets], np.int64)
         answers = live.predict_learn_block(columns, labels, only_finite=True, known=only_learned)
         if only_learned is not None:
-            answers.labels[only_learned], answers.sequence[only_learned] = _NO_LABEL, _NO_LABEL
+            answers.labels[only_learned & (answers.labels != TOO_WIDE)] = _NO_LABEL
+            answers.sequence[only_learned] = _NO_LABEL
         rows = zip(answers.votes.tolist(), answers.sequence.tolist(), answers.labels.tolist(), strict=True)
         for votes, sequence, label in rows:
+            if label == TOO_WIDE:
+                predictions.append(_too_wide(len(predictions) in known))
+                continue
             probabilities = {names[number]: votes[number] for number in sequence if number >= 0}
             if label == REFUSED:
                 predictions.append(ModelRaised(f"predict: ArithmeticError: {_not_finite(probabilities)}"))
@@ -323,6 +336,12 @@ def _raised(doing: str, error: BaseException, x: Mapping[str, Any]) -> ModelRais
             "encoder in front)"
         )
     return ModelRaised(f"{doing}: {type(error).__name__}: {error}{hint}")
+
+
+def _too_wide(known: bool) -> NotLearned | ModelRaised:
+    """Return what becomes of an event for which a tree or forest would need too much memory."""
+    error = ModelRaised(f"{'learn' if known else 'predict'}: ModelError: {too_wide()}")
+    return NotLearned(NOTHING, error) if known else error
 
 
 def _not_learned(value: float, outcome: int) -> NotLearned | ModelRaised:
