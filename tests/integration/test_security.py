@@ -22,8 +22,10 @@ from glasstream.operate.doctor import examine
 from glasstream.operate.doctor.finding import DoctorContext, Finding, Level
 from glasstream.operate.tail import tail
 from glasstream.operate.topics import apply_acls, verify
+from glasstream.page.reading import Topics
 from glasstream.runner.replay import produce
 from glasstream.settings import Settings
+from glasstream.transport.connection import connection
 from glasstream.transport.worker import ExitCode
 from glasstream_topics import events
 from glasstream_topics.access import ROLES
@@ -188,6 +190,8 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
     assert {one.partition("found ")[2] for one in verify(hidden)} == {HIDDEN}
     with pytest.raises(TopicError, match="not authorized to see"):
         next(tail(hidden, "drift", from_start=True, most=1))
+    with pytest.raises(TopicError, match="not authorized to see"):
+        Topics(connection(hidden), [prefix], 1)
     with pytest.raises(BrokerError, match=r"the broker refused a message: .*uthorization failed"):
         source = make_source(None, None, "s", 2_000, 1, Asked())
         source.look(None)
