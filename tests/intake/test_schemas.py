@@ -24,7 +24,7 @@ from glasstream.intake.misfit import Misfit
 from glasstream.intake.settings import IntakeSettings
 from glasstream.secret import registry_login
 from glasstream.stages.registry import LOGIN
-from glasstream.stages.schemas import decoder
+from glasstream.stages.decoders import decoder
 from tests.intake.orders import (
     ADDED,
     DOUBLE,

@@ -11,7 +11,7 @@ import pytest
 from glasstream.configuration import load
 from glasstream.ingest.message import Message
 from glasstream.operate.intake import Trial, judge
-from glasstream.stages.confined import format_maker
+from glasstream.stages.schemas import format_maker
 
 COUNT = 60
 chance = random.Random(7)

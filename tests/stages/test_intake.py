@@ -17,7 +17,7 @@ from glasstream.health.catalogue import DEAD_LETTERS, INTAKE_EVENTS, INTAKE_MESS
 from glasstream.ingest.message import Message
 from glasstream.intake.formats import Documents, Json
 from glasstream.settings import Settings
-from glasstream.stages.confined import format_maker
+from glasstream.stages.schemas import format_maker
 from glasstream.stages.intake import Intake
 from glasstream.transport.records import ProducerRecord
 from glasstream.transport.relay import Relay

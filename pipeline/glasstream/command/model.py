@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
-from glasstream.terminal import standard_console
+from glasstream.terminal import say, standard_console
 
 
 @click.group()
@@ -45,20 +45,20 @@ def push(
             known(state(settings), stream)
         if file is not None:
             name = store(settings, read_file(str(file), settings))
-            click.echo(f"{file}: stored as {name}")
+            say(f"{file}: stored as {name}")
         else:
             name = find(settings, digest or "")
         if stream is not None:
             end = letters_end(settings, stream) if wait else 0
             mark = name_model(settings, stream, name)
-            click.echo(f"{mark.place}: the next event of stream {stream} is predicted by the model {name}, if it fits")
+            say(f"{mark.place}: the next event of stream {stream} is predicted by the model {name}, if it fits")
             if wait:
-                wait_until_passed(mark, settings, lambda line: click.echo(line, err=True), ("learner",))
+                wait_until_passed(mark, settings, lambda line: say(line, err=True), ("learner",))
                 reason = refusal(settings, mark, end)
                 if reason is not None:
-                    click.echo(f"{mark.place}: the learner has refused the model: {reason}", err=True)
+                    say(f"{mark.place}: the learner has refused the model: {reason}", err=True)
                     return 1
-                click.echo(f"stream {stream} uses the model")
+                say(f"stream {stream} uses the model")
     return 0
 
 

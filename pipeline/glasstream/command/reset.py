@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from glasstream.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
+from glasstream.terminal import say
 
 
 @click.command(short_help="Start the next epoch of one stream.")
@@ -32,14 +33,12 @@ def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) 
     with reached(load_settings(common), data) as settings:
         one, behind = known(state(settings), stream)
         if not one.seqs and not behind:
-            click.echo(f"stream {stream}, epoch {one.epoch}: it has no events yet, so there is nothing to forget")
+            say(f"stream {stream}, epoch {one.epoch}: it has no events yet, so there is nothing to forget")
             return 0
         version = "no published model" if one.version is None else f"model version {one.version:,}"
-        click.echo(
-            f"stream {stream}, epoch {one.epoch}: {one.seqs:,} events, {one.rows:,} rows, {version} will be discarded"
-        )
+        say(f"stream {stream}, epoch {one.epoch}: {one.seqs:,} events, {one.rows:,} rows, {version} will be discarded")
         if behind:
-            click.echo(
+            say(
                 f"the learner is {behind:,} messages behind on partition {one.partition}; their events of this stream "
                 "will be discarded too"
             )
@@ -48,9 +47,9 @@ def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) 
             return 0
         mark = send_mark(settings, stream, events.RESET, "the reset mark", one.partition)
         where = "a later epoch (earlier reset marks decide which one)" if behind else f"epoch {one.epoch + 1}"
-        click.echo(f"{mark.place}: reset mark written; the next event of the stream starts {where}")
+        say(f"{mark.place}: reset mark written; the next event of the stream starts {where}")
         if wait:
-            wait_until_passed(mark, settings, lambda line: click.echo(line, err=True))
+            wait_until_passed(mark, settings, lambda line: say(line, err=True))
     return 0
 
 

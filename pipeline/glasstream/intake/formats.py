@@ -19,6 +19,9 @@ Documents = Sequence[dict[str, Any] | Misfit]
 class Format(ABC):
     """Decoder of the values of one source."""
 
+    prepares = False
+    """Whether `prepare` does anything."""
+
     def prepare(self, messages: Sequence[tuple[str, bytes]]) -> None:  # noqa: B027  # most formats need none
         """Prepare to read these messages, topic and value each, which is cheaper for some formats than one by one.
 

@@ -20,8 +20,8 @@ from glasstream.intake.misfit import Misfit
 from glasstream.intake.proposal import FieldOfSample, fields_of, proposal
 from glasstream.operate.topic_reader import offsets, read_records
 from glasstream.settings import Settings
-from glasstream.stages.confined import format_maker
 from glasstream.stages.intake import Intake
+from glasstream.stages.schemas import format_maker
 from glasstream.transport.connection import connection
 from glasstream.transport.topic_check import check_topics
 from glasstream_topics import events, events_dead

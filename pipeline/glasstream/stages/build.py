@@ -191,8 +191,8 @@ def _labels(settings: Settings, key: Key | None) -> Stage:
 
 
 def _intake(settings: Settings, key: Key | None) -> Relay:
-    from glasstream.stages.confined import format_maker
     from glasstream.stages.intake import HeldTypes, Intake
+    from glasstream.stages.schemas import format_maker
 
     intake = settings.intake
     intake.expect_usable(settings.prefix)

@@ -110,7 +110,7 @@ class Intake:
     def handle(self, messages: Sequence[Message]) -> list[ProducerRecord]:
         """Return the records for messages: see `glasstream.transport.relay.Worker`."""
         self._lines = []
-        for source in {id(one): one for one in self._sources.values()}.values():
+        for source in {id(one): one for one in self._sources.values() if one.format.prepares}.values():
             source.format.prepare(
                 [
                     (message.topic, message.value)

@@ -1,4 +1,4 @@
-"""The child process of `glasstream.stages.confined`: decodes messages with schemas within limits."""
+"""The child process of `glasstream.stages.schemas`: decodes messages with schemas within limits."""
 
 import os
 import resource
@@ -14,7 +14,7 @@ from glasstream.errors import UnavailableError
 from glasstream.intake.formats import Format
 from glasstream.intake.misfit import Misfit
 from glasstream.intake.settings import IntakeSettings
-from glasstream.stages.schemas import decoder
+from glasstream.stages.decoders import decoder
 from glasstream_topics.events_dead import Reason
 
 ANSWER_BYTES = 16 * 1024 * 1024
