@@ -29,8 +29,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from glasstream.brokers.choose import open_broker
 from glasstream.configuration import load
 from glasstream.ingest.message import Message
-from glasstream.stages.schemas import format_maker
 from glasstream.stages.intake import Intake
+from glasstream.stages.schemas import format_maker
 from glasstream.transport.connection import Connection
 from glasstream.transport.options import StageOptions
 from glasstream.transport.relay import Relay

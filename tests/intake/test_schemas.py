@@ -23,8 +23,8 @@ from glasstream.intake.formats import Format
 from glasstream.intake.misfit import Misfit
 from glasstream.intake.settings import IntakeSettings
 from glasstream.secret import registry_login
-from glasstream.stages.registry import LOGIN
 from glasstream.stages.decoders import decoder
+from glasstream.stages.registry import LOGIN
 from tests.intake.orders import (
     ADDED,
     DOUBLE,

@@ -19,8 +19,8 @@ from glasstream.errors import UnavailableError
 from glasstream.intake.misfit import Misfit
 from glasstream.intake.settings import IntakeSettings
 from glasstream.operate.topic_reader import read_records
-from glasstream.stages.schemas import format_maker
 from glasstream.stages.registry import LOGIN
+from glasstream.stages.schemas import format_maker
 from glasstream.transport.connection import connection
 from glasstream_topics import events_dead
 from tests.deployment import Deployment, wait_for

@@ -15,8 +15,8 @@ from glasstream.configuration import load
 from glasstream.ingest.message import Message
 from glasstream.intake.misfit import Misfit
 from glasstream.intake.settings import IntakeSettings
-from glasstream.stages.schemas import Confined
 from glasstream.stages.intake import Intake
+from glasstream.stages.schemas import Confined
 from glasstream_topics import events_dead
 from tests.intake.registry import Registry, registry
 

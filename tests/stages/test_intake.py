@@ -17,8 +17,8 @@ from glasstream.health.catalogue import DEAD_LETTERS, INTAKE_EVENTS, INTAKE_MESS
 from glasstream.ingest.message import Message
 from glasstream.intake.formats import Documents, Json
 from glasstream.settings import Settings
-from glasstream.stages.schemas import format_maker
 from glasstream.stages.intake import Intake
+from glasstream.stages.schemas import format_maker
 from glasstream.transport.records import ProducerRecord
 from glasstream.transport.relay import Relay
 from glasstream_topics import events, events_dead
