@@ -36,6 +36,7 @@ SHELL = (
     "glasstream.stages",
     "glasstream.transport",
     "glasstream.configuration",
+    "glasstream.trial",
 )
 MODELS = {
     "contract": ("contract", "glasstream.errors", "numpy"),

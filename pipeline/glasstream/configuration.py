@@ -116,11 +116,12 @@ def _completed(settings: Settings, findings: list[str]) -> Settings:
         return settings
     if model.task is not None and not Path(model.name).exists():
         return settings
-    from glasstream.models.fixed.file import content, digest, parse
+    from glasstream.models.fixed.file import content, digest
+    from glasstream.trial import tried
 
     try:
         data = content(model.name, model.digest)
-        task = model.task or parse(data, model.features, model.classes).task.value
+        task = model.task or tried(data, model)
     except ModelError as error:
         findings.append(f"{error}; the file is {model.name!r}, and stages other than the learner need only model.task")
         return settings

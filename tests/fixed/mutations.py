@@ -13,7 +13,8 @@ from glasstream.errors import ModelError
 from glasstream.ingest.features import Kind
 from glasstream.ingest.limits import IngestLimits
 from glasstream.models.fixed.file import OnnxFile, parse
-from glasstream.models.fixed.model import FixedModel, loaded
+from glasstream.models.fixed.loading import loaded
+from glasstream.models.fixed.model import FixedModel
 from glasstream.models.fixed.runtime import OnnxPredictor
 from tests.fixed.onnx_graphs import model_of, output
 
@@ -43,7 +44,7 @@ def trees(seed: int, classes: int, count: int = 3) -> ModelProto:
                 nodes.setdefault(f"nodes_{name}", []).append(value)
             for score in range(classes if classes > 2 else 1) if leaf else ():
                 for name, value in {
-                    "treeids": tree, "nodeids": node, "ids": score, "weights": round(source.random(), 3)
+                    "treeids": tree, "nodeids": node, "ids": score, "weights": round(source.random() / count, 3)
                 }.items():  # fmt: skip
                     leaves.setdefault(f"{prefix}_{name}", []).append(value)
     if classes:

@@ -98,7 +98,7 @@ def test_an_operator_that_is_not_as_expected_is_left_to_onnxruntime() -> None:
         with pytest.raises(NotCompilable, match="TreeEnsembleClassifier"):
             translate(file)
         with pytest.raises(ModelError, match=r"model.name: onnxruntime cannot use the model|onnxruntime: "):
-            OnnxPredictor.of(file, known_texts(file))
+            OnnxPredictor.of(file, known_texts(file)).evaluate(rows_for(file, 9))
 
 
 def test_a_threshold_decides_about_a_double_as_about_its_float32() -> None:

@@ -1,6 +1,9 @@
 """Marks that name a model: from their place on the log on, the stream has that model, whatever dies, wakes or moves."""
 
+import asyncio
+import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from glasstream.configuration import load
-from glasstream.errors import StateError
+from glasstream.errors import ModelError, StateError
 from glasstream.incidents import replacement
 from glasstream.ingest.message import Message, Position
 from glasstream.learn import stream_state
@@ -20,6 +23,9 @@ from glasstream.learn.partition import PartitionLearner
 from glasstream.learn.pushed import MOST_REFUSED, Decisions, PushedModels, file_of
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
+from glasstream.stages.aggregator_progress import AggregatorProgress
+from glasstream.stages.learner import LearnerTask
+from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import events, frames, incidents, models
 from glasstream_topics.checkpoints import PLAIN, Checkpoint
 from tests.fixed.exports import FRAME, TEXT, encoded, exported
@@ -164,6 +170,65 @@ def test_a_model_that_does_not_fit_is_a_dead_letter_and_the_stream_goes_on(tmp_p
     records = dict(models.split(data))
     learner = PartitionLearner(0, of(tmp_path), models=PushedModels(lambda one: file_of(one, records), None))
     assert wanted in refusal(learner, models.digest(data))
+
+
+def test_a_model_whose_trial_ends_badly_is_a_dead_letter_and_stays_refused(tmp_path: Path) -> None:
+    """The verdict is on the log: a successor follows it, although it tries nothing again."""
+    data = exported(THIRD)
+    records, asked = dict(models.split(data)), list[object]()
+
+    def trial(given: bytes, named: object) -> None:
+        asked.append((given, named))
+        raise ModelError("model.name: the trial of the model took too long")
+
+    pushed = PushedModels(lambda one: file_of(one, records), trial=trial)
+    learner = PartitionLearner(0, of(tmp_path), models=pushed)
+    assert "the trial of the model took too long. The stream keeps its model" in refusal(learner, models.digest(data))
+    assert asked == [(data, (None, None, None))] and learner.refused == {"s": [2]}
+    able = PushedModels(lambda one: file_of(one, records))
+    successor = PartitionLearner(0, of(tmp_path), models=able, decisions=Decisions(3, learner.refused))
+    assert "it was refused before" in refusal(successor, models.digest(data))
+
+
+def test_while_a_model_is_tried_the_partition_says_so_and_uses_none_of_the_loops_threads(tmp_path: Path) -> None:
+    data = exported(THIRD)
+    records = dict(models.split(data))
+    began, over = threading.Event(), threading.Event()
+
+    def trial(given: bytes, named: object) -> None:
+        began.set()
+        assert over.wait(60)
+        raise ModelError("model.name: the trial of the model took too long")
+
+    async def course(judges: ThreadPoolExecutor) -> None:
+        task = LearnerTask(
+            0, of(tmp_path), None, AggregatorProgress(), lambda topic, number: {},
+            file=lambda one: file_of(one, records), trial=trial, judges=judges,
+        )  # fmt: skip
+        task.restore({}, 0, 0)
+        values = [orjson.dumps(event(0)), events.model_mark(models.digest(data)), orjson.dumps(event(1))]
+        first, mark, last = [ConsumerRecord("events", 0, number, b"s", one, 0) for number, one in enumerate(values)]
+        await task.feed(first)
+        assert task.stalled() is None
+        judging = asyncio.ensure_future(task.feed(mark))
+        while not began.is_set():
+            await asyncio.sleep(0)
+        reason = task.stalled()
+        assert reason is not None and "the model that events[0]@1 names is tried before it is used" in reason
+        one_thread = ThreadPoolExecutor(1)
+        asyncio.get_running_loop().set_default_executor(one_thread)
+        await asyncio.wait_for(asyncio.to_thread(int), 60)
+        over.set()
+        await judging
+        assert task.stalled() is None
+        await task.feed(last)
+        outputs = task.collect()
+        assert [record.topic.removeprefix("glasstream.") for record in outputs.records] == [
+            "predictions", "predictions", "events.dead"
+        ]  # fmt: skip
+
+    with ThreadPoolExecutor(1) as judges:
+        asyncio.run(course(judges))
 
 
 def noted(data: bytes) -> bytes:

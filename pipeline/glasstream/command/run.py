@@ -132,7 +132,9 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
     from glasstream.command.expect import expect_features
     from glasstream.ingest.admission import Task
     from glasstream.learn.make_model import expect_model, fixed_model
+    from glasstream.trial import expect_tried
 
+    expect_tried(settings.model)
     asked = Task(settings.model.task) if settings.model.task else None
     look = source.look(asked)
     expect_model(settings, look.task)

@@ -48,6 +48,8 @@ def worker(
     expect_address(settings)
     if stage == "learner":
         from glasstream.learn.make_model import expect_model
+        from glasstream.trial import expect_tried
 
+        expect_tried(settings.model)
         expect_model(settings)  # report a model that cannot be made as a usage error
     run_stage(stage, settings, built.touch if built else lambda: None)

@@ -2,7 +2,8 @@
 
 from glasstream.errors import ModelError
 from glasstream.ingest.admission import Task
-from glasstream.models.fixed.model import FixedModel, load
+from glasstream.models.fixed.loading import load
+from glasstream.models.fixed.model import FixedModel
 from glasstream.models.live.stream_model import StreamModel
 from glasstream.settings import Settings
 
@@ -18,7 +19,7 @@ def fixed_model(settings: Settings) -> FixedModel:
         The file cannot be used.
     """
     of = settings.model
-    model = FixedModel(load(of.name, of.digest, of.features, of.classes), settings.limits, of.absent)
+    model = FixedModel(load(of.name, of.digest, of.named), settings.limits, of.absent)
     if of.task not in (None, model.task):
         raise ModelError(f"model.task: expected {model.task}, the task of {of.name}, got {of.task}; leave it unset")
     return model

@@ -19,7 +19,8 @@ from glasstream.ingest.features import FeatureTable
 from glasstream.models.codec import snapshot as codec
 from glasstream.models.codec.authentication import Key
 from glasstream.models.fixed.file import LARGEST, OnnxFile, parse
-from glasstream.models.fixed.model import FixedModel, loaded
+from glasstream.models.fixed.loading import loaded
+from glasstream.models.fixed.model import FixedModel
 from glasstream.settings import Settings
 from glasstream_topics import models
 
@@ -28,6 +29,9 @@ MOST_REFUSED: Final = 1_000
 
 File = Callable[[str], bytes]
 """Function that returns the file with a SHA-256, or raises FrameError."""
+
+Trial = Callable[[bytes, tuple[str | None, str | None, str | None]], object]
+"""Function that tries a file, with the names that the settings give, in a process of its own, or raises ModelError."""
 
 
 def file_of(name: str, records: Mapping[bytes, bytes]) -> bytes:
@@ -38,6 +42,10 @@ def file_of(name: str, records: Mapping[bytes, bytes]) -> bytes:
 def no_files(name: str) -> bytes:
     """Raise FrameError, where there is no topic with files."""
     raise FrameError("expected its chunks, but this learner reads no topic of them")
+
+
+def untried(data: bytes, named: tuple[str | None, str | None, str | None]) -> None:
+    """Try nothing, where files are trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +74,13 @@ class PushedModels:
         Where their files are.
     key
         HMAC key for models that onnxruntime evaluates.
+    trial
+        What tries a file before this process reads it.
     """
 
     file: File = no_files
     key: Key | None = None
+    trial: Trial = untried
 
     def fitting(self, name: str, of: Settings, before: FixedModel, table: FeatureTable, stream: str) -> FixedModel:
         """Return the model that replaces another one.
@@ -91,6 +102,7 @@ class PushedModels:
             It cannot be used. The message says why, and what to do.
         """
         data = self._bytes(name, of)
+        self.trial(data, of.model.named)
         texts = [list(codes) for codes in table.categories[: len(before.features)]]
         try:
             model = _made(name, data, of, before, texts)
@@ -147,7 +159,7 @@ class PushedModels:
 
 
 def _made(name: str, data: bytes, of: Settings, before: FixedModel, texts: Sequence[Sequence[str]]) -> FixedModel:
-    file = parse(data, of.model.features, of.model.classes)
+    file = parse(data, *of.model.named)
     _expect_alike(file, before)
     return FixedModel(loaded(file, texts), of.limits, of.model.absent, name)
 

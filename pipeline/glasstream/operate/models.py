@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from glasstream.errors import BrokerError, FrameError, InputError, ModelError, RecordError
 from glasstream.learn.pushed import file_of
-from glasstream.models.fixed.file import content, parse
+from glasstream.models.fixed.file import content
 from glasstream.operate.mark import Mark, send_mark
 from glasstream.operate.state import state
 from glasstream.operate.topic_reader import STANDSTILL_SECONDS, offsets, read_records
@@ -16,6 +16,7 @@ from glasstream.settings import Settings
 from glasstream.stages.names import topic
 from glasstream.transport.connection import connection
 from glasstream.transport.topic_check import check_topics
+from glasstream.trial import tried
 from glasstream_topics import events, events_dead, models
 
 
@@ -98,7 +99,7 @@ def read_file(path: str, settings: Settings) -> bytes:
     """
     try:
         data = content(path, None)
-        parse(data, settings.model.features, settings.model.classes)
+        tried(data, settings.model)
     except ModelError as error:
         raise InputError(f"{path}: {str(error).removeprefix('model.name: ')}") from error
     return data

@@ -5,6 +5,7 @@ Modules that only one stage needs are imported when that stage is built: River a
 
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NoReturn, TypeVar
 
@@ -75,6 +76,7 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
     from glasstream.learn.warm_up import warm_up
     from glasstream.stages import learner
     from glasstream.stages.learner import LearnerTask
+    from glasstream.trial import Trials
 
     progress = AggregatorProgress()
     link, presence = connection(settings), options("learner", settings)
@@ -97,6 +99,7 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
         return file_of(name, records)
 
     warm_up(settings)
+    trials, judges = Trials(), ThreadPoolExecutor(1, thread_name_prefix="judge")
     identify = TopicIdentity(link, topic(settings, "events"))
     stage = StatefulStage(
         link,
@@ -104,13 +107,14 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
         input_topic=topic(settings, "events"),
         state_topic=topic(settings, "progress.learner"),
         make_state=lambda partition: LearnerTask(
-            partition, settings, key, progress, read, identify=identify, file=file
+            partition, settings, key, progress, read, identify=identify, file=file, trial=trials, judges=judges
         ),
         topics=needed_topics("learner", settings),
         commit_interval=settings.transaction.seconds,
         commit_rows=settings.transaction.rows,
     )
     stage.remedy, stage.replaceable = LOST_EVENTS, _replaceable(settings)
+    stage.services.append(trials)
     follower = Follower(link, topic(settings, "progress.aggregator"), progress.on_record, on_error=stage.fail)
     progress.attach(follower)
     stage.services.append(follower)

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from time import monotonic
 
@@ -26,7 +27,7 @@ from glasstream.ingest.message import Message, Position, Rejections
 from glasstream.learn.dead_letters import dead_letter
 from glasstream.learn.learner import Outbox, StreamLearner
 from glasstream.learn.partition import BLOCK_EVENTS, PartitionLearner
-from glasstream.learn.pushed import Decisions, File, PushedModels, no_files
+from glasstream.learn.pushed import Decisions, File, PushedModels, Trial, no_files, untried
 from glasstream.learn.stream_state import StreamState
 from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
@@ -104,6 +105,10 @@ class LearnerTask:
         Function that returns the id of the topic `events`.
     file
         Where the files of the models are that marks name.
+    trial
+        What tries such a file before this process reads it.
+    judges
+        Threads in which marks are judged, which may take minutes; None for those of the event loop.
     """
 
     def __init__(
@@ -116,9 +121,14 @@ class LearnerTask:
         clock: Callable[[], float] = monotonic,
         identify: Identify = no_identity,
         file: File = no_files,
+        trial: Trial = untried,
+        judges: Executor | None = None,
     ) -> None:
         self.partition = partition
-        self._models = PushedModels(file, key)
+        self._models = PushedModels(file, key, trial)
+        self._judges = judges
+        self._judging = ""
+        """What is judged now, for the operator."""
         self._identify = identify
         self._topic_id: str | None = None
         self._key = key
@@ -289,12 +299,20 @@ class LearnerTask:
 
     async def _judge(self, mark: Message) -> None:
         """Let a thread read and check the model that a mark names, for as long as brokers do not give its file."""
-        while True:
-            try:
-                return await asyncio.to_thread(self.core.judge, mark)
-            except UnavailableError as error:
-                log.warning("%s[%d]@%d names a model: %s; trying again", mark.topic, mark.partition, mark.offset, error)
-                await asyncio.sleep(_TRY_AGAIN_SECONDS)
+        place = f"{mark.topic}[{mark.partition}]@{mark.offset}"
+        self._judging = (
+            f"the model that {place} names is tried before it is used, which may take minutes; if it needs too much "
+            "memory or time, it is refused, and the stream goes on with the model that it has"
+        )
+        try:
+            while True:
+                try:
+                    return await asyncio.get_running_loop().run_in_executor(self._judges, self.core.judge, mark)
+                except UnavailableError as error:
+                    log.warning("%s names a model: %s; trying again", place, error)
+                    await asyncio.sleep(_TRY_AGAIN_SECONDS)
+        finally:
+            self._judging = ""
 
     async def _end(self, learner: StreamLearner) -> None:
         """Wait until the aggregator has all rows that a reset mark ends, before any row of the next epoch.
@@ -364,7 +382,9 @@ class LearnerTask:
         self._aggregated = {}
 
     def stalled(self) -> str | None:
-        """Return with which streams the aggregator stands still, and the remedy; None while it moves."""
+        """Return what the partition waits for: a trial, or an aggregator that stands still; None while it moves."""
+        if self._judging:
+            return self._judging
         names = sorted(self._stalls)
         said = [self._stall_of(name) for name in names[:_NAMED]]
         if len(names) > _NAMED:

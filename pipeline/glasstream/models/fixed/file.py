@@ -11,14 +11,12 @@ from glasstream.errors import ModelError
 from glasstream.ingest.admission import Task
 from glasstream.ingest.features import Kind
 from glasstream.ingest.limits import IngestLimits
+from glasstream.models.fixed.outputs import outputs_of, type_of
 from glasstream.models.fixed.safety import expect_safe
 
 LARGEST: Final = 64 * 1024 * 1024
 """Largest file that is read, in bytes. The snapshot for the explainers may hold the whole file."""
-_TYPES: Final = {1: "float32", 6: "int32", 7: "int64", 8: "text", 9: "bool", 11: "float64"}
-"""Types of tensors by their numbers in ONNX."""
 _WHOLE: Final = frozenset({"int32", "int64"})
-_LABELS: Final = frozenset({"int32", "int64", "text", "bool"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +64,11 @@ class OnnxFile:
     task
         Task of the model.
     label, table
-        Names of the outputs with the labels, and with the probabilities or numbers; None for a missing one.
+        Names of the outputs with the labels, and with the probabilities or numbers; None for a missing one. Without
+        labels, the label is the class with the largest probability. A single column is the probability of the second of
+        two classes.
     keys
-        Values of the output `label`, in the order of the columns of `table`; empty for a regression.
+        Values of the output `label`, in the order of the columns of `table`; empty without one.
     classes
         Texts of the classes, in the same order.
     """
@@ -139,15 +139,15 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def parse(data: bytes, names: str | None = None, classes: str | None = None) -> OnnxFile:
+def parse(data: bytes, names: str | None = None, classes: str | None = None, outputs: str | None = None) -> OnnxFile:
     """Return what a file describes.
 
     Parameters
     ----------
     data
         Content of the file.
-    names, classes
-        The settings `model.features` and `model.classes`.
+    names, classes, outputs
+        The settings `model.features`, `model.classes` and `model.outputs`.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def parse(data: bytes, names: str | None = None, classes: str | None = None) -> 
         raise ModelError("model.name: expected an ONNX file with operators, got none")
     try:
         expect_safe(onnx, model)
-        return _described(onnx, model, names, classes)
+        return _described(onnx, model, names, classes, outputs)
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ModelError(
             "model.name: expected an ONNX file whose operators and tensors are as the standard describes them, got one "
@@ -174,33 +174,16 @@ def parse(data: bytes, names: str | None = None, classes: str | None = None) -> 
         ) from error
 
 
-def _described(onnx: Any, model: Any, names: str | None, classes: str | None) -> OnnxFile:
-    graph = model.graph
+def _described(onnx: Any, model: Any, names: str | None, classes: str | None, outputs: str | None) -> OnnxFile:
     notes = {one.key: one.value for one in model.metadata_props}
-    labels = _without_dicts(onnx, graph)
-    inputs = _inputs(graph, _listed(names, "model.features") or _listed(notes.get("features"), "metadata `features`"))
-    label, table = _outputs(graph)
-    if label is None:
-        return OnnxFile(model, inputs, Task.REGRESSION, None, table, (), ())
-    keys = labels or _labels(onnx, graph, label)
-    given = _listed(classes, "model.classes") or _listed(notes.get("classes"), "metadata `classes`")
-    if not keys and not given:
-        raise ModelError(
-            "model.classes: expected the names of the classes, which this file does not have; list them in the order "
-            "of the model's probabilities, separated by commas"
-        )
-    if not keys:
-        (kind,) = (_type(one) for one in graph.output if one.name == label)
-        keys = tuple(given) if kind == "text" else tuple(range(len(given)))
-    if given and len(given) != len(keys):
-        raise ModelError(
-            f"model.classes: expected {len(keys)} names, one for each class of the model "
-            f"({', '.join(map(str, keys))}), got {len(given)}"
-        )
-    texts = tuple(given) or tuple(map(str, keys))
-    if len(texts) < 2 or len(set(texts)) != len(texts):
-        raise ModelError(f"model.classes: expected two or more different classes, got {', '.join(texts) or 'none'}")
-    return OnnxFile(model, inputs, Task.CLASSIFICATION, label, table, keys, texts)
+
+    def listed(given: str | None, what: str) -> list[str]:
+        return _listed(given, f"model.{what}") or _listed(notes.get(what), f"metadata `{what}`")
+
+    inputs = _inputs(model.graph, listed(names, "features"))
+    found = outputs_of(onnx, model.graph, listed(outputs, "outputs"), listed(classes, "classes"))
+    task = Task.CLASSIFICATION if found.classes else Task.REGRESSION
+    return OnnxFile(model, inputs, task, found.label, found.table, found.keys, found.classes)
 
 
 def expect_within(file: OnnxFile, texts: Sequence[Sequence[str]], limits: IngestLimits) -> None:
@@ -238,11 +221,6 @@ def _listed(text: str | None, where: str) -> list[str]:
     return found
 
 
-def _type(value: Any) -> str | None:
-    """Return the type of a tensor; None for another one."""
-    return _TYPES.get(value.type.tensor_type.elem_type) if value.type.HasField("tensor_type") else None
-
-
 def _inputs(graph: Any, names: Sequence[str]) -> tuple[Input, ...]:
     """Return the inputs, with names for their columns."""
     constant = {one.name for one in graph.initializer}
@@ -250,7 +228,7 @@ def _inputs(graph: Any, names: Sequence[str]) -> tuple[Input, ...]:
     for one in graph.input:
         if one.name in constant:
             continue
-        kind, sizes = _type(one), [size.dim_value for size in one.type.tensor_type.shape.dim]
+        kind, sizes = type_of(one), [size.dim_value for size in one.type.tensor_type.shape.dim]
         if kind is None or len(sizes) not in (1, 2):
             raise ModelError(
                 f"model.name: expected inputs that are tables of numbers or texts with a row for each event, but the "
@@ -284,52 +262,3 @@ def _inputs(graph: Any, names: Sequence[str]) -> tuple[Input, ...]:
     if len(set(own)) != len(own) or "" in own:
         raise ModelError(f"model.features: expected different names that are not empty, got {', '.join(own)}")
     return inputs
-
-
-def _without_dicts(onnx: Any, graph: Any) -> tuple[int | str, ...]:
-    """Take out the operator ZipMap, which turns probabilities into a dict for each row; return its keys."""
-    for node in [node for node in graph.node if node.op_type == "ZipMap"]:
-        keys = _attributes(onnx, node)
-        graph.node.remove(node)
-        for place, output in enumerate(graph.output):
-            if output.name == node.output[0]:
-                tensor = onnx.helper.make_tensor_value_info(node.input[0], onnx.TensorProto.FLOAT, None)
-                graph.output[place].CopyFrom(tensor)
-                return keys
-    return ()
-
-
-def _attributes(onnx: Any, node: Any) -> tuple[int | str, ...]:
-    """Return the class labels that an operator lists."""
-    for attribute in node.attribute:
-        if attribute.name.startswith("classlabels"):
-            values = onnx.helper.get_attribute_value(attribute)
-            if len(values):
-                return tuple(one.decode() if isinstance(one, bytes) else int(one) for one in values)
-    return ()
-
-
-def _outputs(graph: Any) -> tuple[str | None, str | None]:
-    """Return the names of the outputs with labels, and with probabilities or numbers."""
-    labels = [one.name for one in graph.output if _type(one) in _LABELS]
-    tables = [one.name for one in graph.output if _type(one) in ("float32", "float64")]
-    if len(labels) > 1 or len(tables) > 1 or not labels + tables:
-        raise ModelError(
-            "model.name: expected a classifier with a label and probabilities, or a regressor with one number, got "
-            f"the outputs {', '.join(one.name for one in graph.output)}"
-        )
-    return (labels[0] if labels else None), (tables[0] if tables else None)
-
-
-def _labels(onnx: Any, graph: Any, label: str) -> tuple[int | str, ...]:
-    """Return the class labels that follow from the operators before an output."""
-    makers = {name: node for node in graph.node for name in node.output}
-    constants = {one.name: one for one in graph.initializer}
-    while (node := makers.pop(label, None)) is not None:
-        if keys := _attributes(onnx, node):
-            return keys
-        if node.op_type in ("ArrayFeatureExtractor", "Gather") and node.input[0] in constants:
-            values = onnx.numpy_helper.to_array(constants[node.input[0]]).ravel().tolist()
-            return tuple(one.decode() if isinstance(one, bytes) else one for one in values)
-        label = node.input[0]
-    return ()

@@ -1,20 +1,19 @@
 """A stream's model that is already trained: it predicts like other models, and learns nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from math import isfinite
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
-from glasstream.errors import ModelError, ModelRaised, NotCompilable
+from glasstream.errors import ModelError, ModelRaised
 from glasstream.ingest.features import FeatureTable, Kind, Value
 from glasstream.ingest.limits import IngestLimits
 from glasstream.learning.live import Columns
 from glasstream.models.contract.predictor import Floats, Predictor
-from glasstream.models.fixed.file import OnnxFile, content, expect_within, parse
-from glasstream.models.fixed.runtime import OnnxPredictor
-from glasstream.models.fixed.translate import known_texts, translate
+from glasstream.models.fixed.file import expect_within
+from glasstream.models.fixed.loading import Loaded
+from glasstream.models.fixed.runtime import OUTSIDE, OnnxPredictor
 from glasstream.models.live.stream_model import NOTHING, NotLearned, Prediction
 from glasstream_topics.events import LARGEST
 
@@ -22,50 +21,6 @@ _WHOLE: Final = 2.0**53
 """Bound of whole numbers that a float64 represents exactly."""
 _FORMS: Final = 1_024
 """Number of forms of events (names and types) whose examination is remembered."""
-_OUTSIDE: Final = 1e-3
-"""How far a probability may be outside 0..1 by rounding."""
-
-
-class Loaded(NamedTuple):
-    """A file, its predictor, the texts that its encoders know, and why it is not translated (None if it is)."""
-
-    file: OnnxFile
-    predictor: Predictor
-    texts: list[list[str]]
-    generic: str | None
-
-
-def loaded(file: OnnxFile, texts: Sequence[Sequence[str]] | None = None) -> Loaded:
-    """Return the model of a file for a stream.
-
-    Parameters
-    ----------
-    texts
-        Texts of each feature that the stream has had; None before its first event.
-
-    Raises
-    ------
-    ModelError
-        The file cannot be used.
-    """
-    known = known_texts(file, texts)
-    called = OnnxPredictor.of(file, known)  # first, because nothing that onnxruntime refuses may be translated
-    try:
-        return Loaded(file, translate(file, known), known, None)
-    except NotCompilable as reason:
-        return Loaded(file, called, known, str(reason))
-
-
-@lru_cache(maxsize=4)
-def load(path: str, sha256: str | None, names: str | None, classes: str | None) -> Loaded:
-    """Return the model of a file; parameters are settings of the section `model`.
-
-    Raises
-    ------
-    ModelError
-        The file cannot be used.
-    """
-    return loaded(parse(content(path, sha256), names, classes))
 
 
 class FixedModel:
@@ -248,7 +203,7 @@ class FixedModel:
         names = self._file.classes
         if self._file.table is None:
             return Prediction(names[label], None, None) if label >= 0 else self._unusable("a label", values, row)
-        if not all(-_OUTSIDE <= value <= 1.0 + _OUTSIDE for value in values):
+        if not all(-OUTSIDE <= value <= 1.0 + OUTSIDE for value in values):
             return self._unusable("probabilities", values, row)
         if label < 0:
             return self._unusable("a label among its classes", values, row)

@@ -4,26 +4,34 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
 
-from glasstream.errors import FrameError, ModelError
+from glasstream.errors import FrameError, ModelError, ModelRaised
 from glasstream.models.contract.arrays import as_rows
 from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
 from glasstream.models.fixed.file import Input, OnnxFile, library
 
+OUTSIDE: Final = 1e-3
+"""How far a probability may be outside 0..1 by rounding."""
 _CALL: Final = 4_096
 """Largest number of rows in one call."""
 _LENGTH: Final = struct.Struct("<I")
+_MEMORY: Final = 2**31
+"""Bytes that all models of this process together may take while they evaluate rows."""
 _CONFIGURATION: Final = (
+    ("session.use_env_allocators", "1"),
+    ("session.use_device_allocator_for_initializers", "1"),
     ("session.load_model_format", "ONNX"),
     ("session.model_external_initializers_file_folder_path", "/dev/null"),
 )
 """Options of onnxruntime. Data in other files, which `expect_safe` refuses, would have to be in a folder that cannot
 exist.
 """
+_NO_MEMORY: Final = ("BFCArena", "bad_alloc", "bad allocation")
+"""What onnxruntime's errors contain if there is not enough memory."""
 _PROBED: Final = 37
 """Number of rows on which a model is examined once."""
 
@@ -70,20 +78,38 @@ class OnnxPredictor:
         self._keys = tuple(keys)
         self._categories = [tuple(texts) for texts in categories]
         self._alone = alone
+        self.answers = True
+        """Whether it has answered for one row at least in its trial."""
 
     @classmethod
-    def of(cls, file: OnnxFile, categories: Sequence[Sequence[str]]) -> "OnnxPredictor":
+    def of(
+        cls, file: OnnxFile, categories: Sequence[Sequence[str]], numbers: Sequence[Sequence[float]] = ()
+    ) -> "OnnxPredictor":
         """Return a predictor of a file, after a trial.
+
+        A row that the model does not take refuses no file: the domain of a model is its own.
+
+        Parameters
+        ----------
+        numbers
+            For each feature the numbers that its encoders know; empty for any.
 
         Raises
         ------
         ModelError
-            onnxruntime cannot evaluate the model.
+            onnxruntime cannot load the model, or its outputs are not what the file says.
         """
         task: Task = CLASSIFICATION if file.classes else REGRESSION
         model = file.model.SerializeToString(deterministic=True)
         predictor = cls(model, file.inputs, task, file.label, file.table, file.keys, file.classes, categories, False)
-        predictor._alone = predictor._depends_on_neighbours()
+        predictor._session  # noqa: B018 - report here that the model cannot be loaded
+        rows = predictor._taken(_trial_rows(len(predictor.features), categories, numbers))
+        predictor.answers = bool(len(rows))
+        try:
+            predictor._expect_probabilities(rows)
+            predictor._alone = not len(rows) or predictor._depends_on_neighbours(rows)
+        except ModelRaised:
+            predictor._alone = True  # the model takes these rows together or alone only
         return predictor
 
     def evaluate(self, rows: Floats) -> Output:
@@ -148,6 +174,7 @@ class OnnxPredictor:
     @cached_property
     def _session(self) -> Any:
         onnxruntime = library("onnxruntime")
+        _bound_memory(onnxruntime)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
@@ -169,10 +196,16 @@ class OnnxPredictor:
         # A single row takes another way through onnxruntime's products of matrices than several do.
         given = np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows
         wanted = [name for name in (self._label, self._table) if name is not None]
+        session = self._session
         try:
-            answers = dict(zip(wanted, self._session.run(wanted, self._fed(given)), strict=True))
+            answers = dict(zip(wanted, session.run(wanted, self._fed(given)), strict=True))
         except Exception as error:
-            raise ModelError(f"onnxruntime: {error}") from error
+            if any(sign in str(error) for sign in _NO_MEMORY):
+                raise ModelError(
+                    f"model.name: the model needs more than {_MEMORY / 2**30:.1f} GiB of memory for a few rows; export "
+                    f"a smaller model (onnxruntime: {error!s:.300})"
+                ) from error
+            raise ModelRaised(f"onnxruntime: {error}") from error
         output = self._read(answers, len(given))
         return Output(output.values[: len(rows)], output.labels[: len(rows)])
 
@@ -200,13 +233,20 @@ class OnnxPredictor:
         """Return what onnxruntime answered for `count` rows."""
         table = None if self._table is None else np.asarray(answers[self._table], np.float64)
         columns = len(self.classes) or 1
+        if self._label is None and columns == 2 and table is not None and table.size == count:
+            second = table.reshape(count)
+            table = np.stack([1.0 - second, second], axis=1)
         if table is not None and table.size != count * columns:
             raise ModelError(
-                f"expected {columns} numbers for each row in the model's output {self._table!r}, got an array of shape "
-                f"{table.shape} for {count} rows"
+                f"model.outputs: expected {columns} numbers for each row in the model's output {self._table!r}, got an "
+                f"array of shape {table.shape} for {count} rows; if it has the probabilities of classes, list these "
+                "with model.classes, and if the model has other outputs, choose some with model.outputs"
             )
-        if self._label is None:
+        if self._label is None and not self.classes:
             return Output.of_numbers(np.asarray(table).reshape(count, 1))
+        if self._label is None:
+            values = np.asarray(table).reshape(count, columns)
+            return Output(values, np.argmax(values, axis=1).astype(np.int64))
         places = {key: place for place, key in enumerate(self._keys)}
         labels = np.array([places.get(key, NO_LABEL) for key in np.ravel(answers[self._label]).tolist()], np.int64)
         if table is not None:
@@ -216,20 +256,73 @@ class OnnxPredictor:
         values[np.flatnonzero(known), labels[known]] = 1.0
         return Output(values, labels)
 
-    def _depends_on_neighbours(self) -> bool:
+    def _taken(self, rows: Floats) -> Floats:
+        """Return the rows that the model takes."""
+        try:
+            self._call(rows)
+            return rows
+        except ModelRaised:
+            return rows[[place for place in range(len(rows)) if self._takes(rows[place : place + 1])]]
+
+    def _takes(self, row: Floats) -> bool:
+        try:
+            self._call(row)
+            return True
+        except ModelRaised:
+            return False
+
+    def _expect_probabilities(self, rows: Floats) -> None:
+        """Refuse a classifier that gives scores for most of the rows, and no probabilities.
+
+        Raises
+        ------
+        ModelError
+            It does.
+        """
+        if self._table is None or not self.classes or not len(rows):
+            return
+        values = self._call(rows).values
+        outside = np.any((values < -OUTSIDE) | (values > 1.0 + OUTSIDE), axis=1)
+        if 2 * outside.sum() > len(rows):
+            labels = "" if self._label is None else f", or use its labels alone with model.outputs={self._label}"
+            raise ModelError(
+                f"model.outputs: expected probabilities between 0 and 1 in the model's output {self._table!r}, got "
+                f"scores, such as {', '.join(f'{value:.4g}' for value in values[outside][0])}; export a model with "
+                f"calibrated probabilities{labels}"
+            )
+
+    def _depends_on_neighbours(self, rows: Floats) -> bool:
         """Return whether the bits of a row depend on the rows beside it, by a trial."""
-        count, width = _PROBED, len(self.features)
-        numbers = np.arange(count * width, dtype=np.float64) * 0.6180339887498949 % 1.0 * 4.0 - 2.0
-        rows: Floats = np.asarray(numbers.reshape(count, width), np.float64)
-        texts = np.array([bool(found) for found in self._categories], np.bool_)
-        rows[:, texts] = np.floor(np.abs(rows[:, texts]))
-        together = self._call(rows)
-        for part, begin in ((rows[::-1], 0), *((rows[place : place + 1], place) for place in range(0, count, 3))):
-            found = self._call(part)
-            wanted = together.values[::-1] if len(part) == count else together.values[begin : begin + 1]
-            if found.values.tobytes() != np.ascontiguousarray(wanted).tobytes():
+        together = self._call(rows).values
+        for part, wanted in (
+            (rows[::-1], together[::-1]),
+            *((rows[place : place + 1], together[place : place + 1]) for place in range(0, len(rows), 3)),
+        ):
+            if self._call(part).values.tobytes() != np.ascontiguousarray(wanted).tobytes():
                 return True
         return False
+
+
+@cache
+def _bound_memory(onnxruntime: Any) -> None:
+    """Let all models of this process share memory of a limited size."""
+    kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+    place = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
+    limits = onnxruntime.OrtArenaCfg({"max_mem": _MEMORY, "arena_extend_strategy": 1})  # 1: as much as is needed
+    onnxruntime.create_and_register_allocator(place, limits)
+
+
+def _trial_rows(width: int, categories: Sequence[Sequence[str]], numbers: Sequence[Sequence[float]]) -> Floats:
+    """Return rows of the texts and numbers that a model's encoders know, and of numbers between -2 and 2."""
+    steps = np.arange(_PROBED * width, dtype=np.float64).reshape(_PROBED, width) * 0.6180339887498949 % 1.0
+    rows: Floats = np.asarray(steps * 4.0 - 2.0, np.float64)
+    for slot, texts in enumerate(categories):
+        if texts:
+            rows[:, slot] = np.floor(steps[:, slot] * len(texts))
+    for slot, known in enumerate(numbers):
+        if known:
+            rows[:, slot] = np.array(known)[(steps[:, slot] * len(known)).astype(np.int64)]
+    return rows
 
 
 def _text(code: float, texts: Sequence[str]) -> str:

@@ -101,6 +101,8 @@ class _Translation:
         The first seven fields of each step, in the order of `Steps`.
     known
         The tables of the steps: (known, code).
+    numbers
+        For features that are one-hot encoded, the numbers that the encoders know.
     """
 
     width: int
@@ -109,6 +111,7 @@ class _Translation:
     initializers: dict[str, Any] = field(default_factory=dict)
     steps: list[tuple[float, ...]] = field(default_factory=list)
     known: list[tuple[float, float]] = field(default_factory=list)
+    numbers: dict[int, list[float]] = field(default_factory=dict)
 
     def step(self, kind: int, source: _Column, number: float = 0.0, divisor: float = 1.0, other: int = 0) -> _Column:
         """Add a step, and return the column that it appends."""
@@ -128,6 +131,13 @@ class _Translation:
         if column.text:
             raise NotCompilable("it calculates with a text")
         return column if column.single else self.step(transform.SINGLE, column)
+
+    def origin(self, column: _Column) -> int:
+        """Return the feature from which a column follows step by step."""
+        at = column.at
+        while at >= self.width:
+            at = int(self.steps[at - self.width][1])
+        return at
 
     def code(self, column: _Column, text: str) -> float:
         """Return the code of a text of a feature."""
@@ -170,6 +180,12 @@ def known_texts(file: OnnxFile, before: Sequence[Sequence[str]] | None = None) -
     """
     onnx = library("onnx")
     return [list(codes) for codes in _read(onnx, file, before)[0].categories]
+
+
+def known_numbers(file: OnnxFile) -> list[list[float]]:
+    """Return for each feature the numbers that the model's one-hot encoders know; empty for any."""
+    found = _read(library("onnx"), file)[0].numbers
+    return [found.get(slot, []) for slot in range(len(file.features))]
 
 
 def translate(file: OnnxFile, texts: Sequence[Sequence[str]] | None = None) -> Compiled:
@@ -340,10 +356,10 @@ def _one_hot(translation: _Translation, node: Any, values: Attributes) -> list[_
     columns = translation.columns(node.input[0])
     if len(columns) != 1:
         raise NotCompilable("it takes one column at a time")
-    if not values.get("zeros", 1):
-        raise NotCompilable("it fails for unknown categories")
     (column,) = columns
     texts, numbers = values.get("cats_strings"), values.get("cats_int64s")
+    if numbers and not column.text:
+        translation.numbers[translation.origin(column)] = [float(one) for one in numbers]
     if texts:
         if not column.text:
             raise NotCompilable("it takes texts")
@@ -357,6 +373,8 @@ def _one_hot(translation: _Translation, node: Any, values: Attributes) -> list[_
         raise NotCompilable("an empty text is one of its categories")
     if len(set(kinds)) != len(kinds) or any(abs(one) > _EXACT for one in kinds):
         raise NotCompilable("its categories are not distinct")
+    if not values.get("zeros", 1):
+        raise NotCompilable("it fails for unknown categories")
     return [[translation.step(transform.IS, column, one) for one in kinds]]
 
 

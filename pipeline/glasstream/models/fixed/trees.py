@@ -131,9 +131,9 @@ def _edges(values: Attributes) -> tuple[Array, Array, int]:
         )
     leafs = [values.whole(f"nodes_{side}leafs") for side in _SIDES]  # TreeEnsemble, in which leaves are no nodes
     _expect(len({array.size for array in (*children, *leafs)}) == 1, _LENGTHS)
-    inner = [np.flatnonzero(leaf == 0) for leaf in leafs]
-    below = [side[branches] for side, branches in zip(children, inner, strict=True)]
-    return np.concatenate(inner), np.concatenate(below), children[0].size
+    parents = [np.flatnonzero(leaf == 0) for leaf in leafs]
+    below = [side[branches] for side, branches in zip(children, parents, strict=True)]
+    return np.concatenate(parents), np.concatenate(below), children[0].size
 
 
 def _without_circle(parents: Array, below: Array, count: int) -> bool:

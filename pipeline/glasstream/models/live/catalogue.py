@@ -102,6 +102,9 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     classes
         Names of the classes of an ONNX model, in the order of its probabilities, separated by commas. If unset, the
         file's metadata `classes`, or its class labels.
+    outputs
+        Names of the outputs of an ONNX file to use, separated by commas: the one with the label, the ones with the
+        probabilities, or the one with the number. If unset, the file's metadata `outputs`, or all outputs.
     absent
         What becomes of an event that does not have a feature of an ONNX model. If unset, it becomes a dead letter. With
         ``missing``, the feature is treated as if its value were null.
@@ -114,8 +117,14 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     many_classes: ChangesExplanations[bool] = False
     features: ChangesExplanations[str | None] = None
     classes: ChangesExplanations[str | None] = None
+    outputs: ChangesExplanations[str | None] = None
     absent: ChangesExplanations[Literal["missing"] | None] = None
     digest: ChangesExplanations[str | None] = None
+
+    @property
+    def named(self) -> tuple[str | None, str | None, str | None]:
+        """What the settings say about the features, classes and outputs of an ONNX file."""
+        return self.features, self.classes, self.outputs
 
     @property
     def learns(self) -> bool:

@@ -12,6 +12,7 @@ from glasstream.errors import GlasstreamError, SettingsError
 from glasstream.learn.make_model import expect_model
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.secret import hmac_key
+from glasstream.trial import expect_tried
 
 _DISTRIBUTION = "glasstream"
 _GOOD_KEY_BYTES = 32
@@ -49,6 +50,7 @@ def usable(context: DoctorContext) -> list[Finding]:
     """Check the settings as a stage does at its start."""
     settings = context.settings
     try:
+        expect_tried(settings.model)
         expect_model(settings)
     except GlasstreamError as error:
         return [fail("settings", str(error), "correct the setting; no stage starts with it")]
