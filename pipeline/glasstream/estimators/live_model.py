@@ -17,6 +17,7 @@ from glasstream.ingest.limits import IngestLimits
 from glasstream.models.compiler.compile import compile_model
 from glasstream.models.contract.predictor import CLASSIFICATION, REGRESSION, Floats, Predictor, Task
 from glasstream.models.live.generic import GenericPredictor
+from glasstream.models.live.imputers import imputed
 
 
 class LiveModel:
@@ -261,7 +262,10 @@ class LiveModel:
     def _classes_of_model(self) -> Iterable[Any]:
         """Return the classes that a trained model already knows."""
         try:
-            return list(self.model.predict_proba_one({k: v for k, v in self._newest.items() if v is not None}))
+            x = {name: value for name, value in self._newest.items() if value is not None}
+            if (fills := imputed(self.model)) is not None:
+                fills.fill(x, self.names)
+            return list(self.model.predict_proba_one(x))
         except NotImplementedError:  # River raises this if a classifier predicts labels only
             return []
         except Exception as error:

@@ -215,6 +215,7 @@ class StreamLearner:
             model = self._first_model(target)
             if not self._features.model_takes_text:  # not known when the event was encoded
                 given = {name: value for name, value in given.items() if not isinstance(value, str)}
+        given = self._completed(model, given)
         prediction = model.predict(given) if model is not None else NOTHING
         self._note(accepted, event_id, prediction)
         if model is None or target is None:
@@ -225,6 +226,15 @@ class StreamLearner:
         if model.replaced:
             self._say(_THIRD_CLASS)
         self._append(model, row, seq, target, accepted.event.ts)
+
+    def _completed(self, model: Model | None, given: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Return what a model gets: None for absent features if it has an imputer, which looks for None."""
+        if model is None or model.imputed is None:
+            return given
+        gets = self._features.given()
+        return model.imputed.fill(
+            dict(given), (name for name, one in zip(self._features.names, gets, strict=True) if one)
+        )
 
     def step_block(self, elements: Iterable[tuple[Element, str]]) -> list[tuple[int, ModelRaised | None]]:
         """Predict and learn events and late labels in one call, as far as they can be processed as columns.
@@ -355,7 +365,7 @@ class StreamLearner:
             raise ModelRaised(reason)
         row, given = self._features.encode_again(kept.x)
         self._note_late(label)
-        model.learn(given, target)
+        model.learn(self._completed(model, given), target)
         if model.replaced:
             self._say(_THIRD_CLASS)
         self._append(model, row, seq, target, kept.ts, late=True)

@@ -46,6 +46,7 @@ class FixedModel:
     """
 
     learns = False
+    imputed = None
     replaced = False
     least_block = 1
 

@@ -13,12 +13,14 @@ from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.models.contract.labels import Labels
 from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
 from glasstream.models.live.catalogue import last_step
+from glasstream.models.live.imputers import Imputed, imputed
 
 
 class GenericPredictor:
     """A predictor that passes each row to a River model as the dict it was made from.
 
-    Numbers are passed as float, booleans as bool, texts as str, and absent features are left out. A category that the
+    Numbers are passed as float, booleans as bool, texts as str, and absent features are left out. If the model has an
+    imputer, absent features that it imputes are passed as None (`glasstream.models.live.imputers`). A category that the
     table did not have when the predictor was made is passed as a reserved text that no stream can hold.
 
     If a regressor returns nothing, the result is NaN.
@@ -35,6 +37,8 @@ class GenericPredictor:
     """
 
     compiled = False
+    _imputed: Imputed | None = None
+    """None, too, for predictors that were pickled before there was this attribute."""
 
     def __init__(
         self, model: Any, table: FeatureTable, labels: Mapping[Any, str] | None, *, given: Sequence[bool] | None = None
@@ -48,6 +52,7 @@ class GenericPredictor:
         self._labels = Labels(labels) if labels is not None else None
         self.classes = self._labels.classes if self._labels is not None else ()
         self._model = model
+        self._imputed = imputed(model)
         self._inputs = [
             (slot, name, kind, tuple(categories))
             for slot, (name, kind, categories) in enumerate(
@@ -69,6 +74,8 @@ class GenericPredictor:
         whole = np.logical_not(np.isnan(rows).any(axis=1)).tolist()
         for i, (row, complete) in enumerate(zip(rows.tolist(), whole, strict=True)):
             x = dict(zip(numbers, row, strict=True)) if complete and numbers else self._event(row)
+            if self._imputed is not None:
+                self._imputed.fill(x, (name for _, name, _, _ in self._inputs))
             try:
                 if self._labels is None:
                     value = self._model.predict_one(x)
