@@ -81,6 +81,8 @@ class StreamModel:
         """Mapping from class name to index, in order of first appearance among learned events."""
         self.replaced = False
         """Whether one-vs-rest has replaced a binary model."""
+        self._met: set[str] = set()
+        """Features of events that a model in River has learned."""
         self._binary: RiverModel | None = None
         """For a model that needs a boolean target, its state before it learned."""
         self._names: dict[bool, str] = {}
@@ -106,6 +108,7 @@ class StreamModel:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self.__dict__.setdefault("_met", set())  # states of earlier releases lack it
         if "arrays" in state:
             self._live = self.live = families.read(*self.__dict__.pop("arrays"))
         else:
@@ -167,6 +170,9 @@ class StreamModel:
     def predict(self, x: Mapping[str, Any]) -> Prediction:
         """Predict one event.
 
+        A model in River may return no finite number for a feature that it has not learned, as behind a MinMaxScaler.
+        This counts as no prediction, so that the model can learn the feature.
+
         Raises
         ------
         ModelRaised
@@ -180,6 +186,8 @@ class StreamModel:
             self._ask = self._label_only
             return self.predict(x)
         except (Exception, SystemExit) as error:
+            if type(error) is ArithmeticError and self.live is None and not self._met.issuperset(x):
+                return NOTHING
             raise _raised("predict", error, x) from error
 
     @property
@@ -259,6 +267,8 @@ class StreamModel:
         if self.task is Task.CLASSIFICATION and target not in self.classes:
             self._new_class(str(target))
         key = target if self._binary is None else target == self._names.get(True)
+        if self.live is None:
+            self._met.update(x)
         try:
             self._live.learn_one(x if self.live is not None else dict(x), key)
         except (Exception, SystemExit) as error:
