@@ -68,5 +68,5 @@ class CountingWatch:
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return {"count": self.count, "since": self.since}, {"sums": self.sums}
 
-    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *_: Any) -> None:
         self.count, self.since, self.sums = int(meta["count"]), int(meta["since"]), arrays["sums"].copy()

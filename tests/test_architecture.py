@@ -17,6 +17,7 @@ PURE = [
     SOURCE / "draws.py",
     SOURCE / "settings.py",
     SOURCE / "changes.py",
+    SOURCE / "form.py",
     *(path for folder in CORE for path in (SOURCE / folder).rglob("*.py")),
     *(SOURCE / "research").glob("*.py"),  # but not the experiments below it, which start processes
     *(SOURCE / "page" / f"{name}.py" for name in ("access", "history", "parts", "store", "stream", "viewer")),

@@ -9,7 +9,7 @@ from glasstream.aggregator.curves import Curves, PerRow
 from glasstream.aggregator.intervals import normal
 from glasstream.aggregator.smoothing import Smoothing
 from glasstream.aggregator.surfaces import Surface
-from glasstream.errors import StateError
+from glasstream.errors import FrameError
 
 NUMERIC = np.array([False])
 CATEGORICAL = np.array([True])
@@ -209,11 +209,11 @@ def test_a_state_that_does_not_fit_together_is_refused() -> None:
     curves.update(np.ones((4, 2, 1)), np.ones((4, 1, 2, 1)), NUMERIC, [None])
     meta, arrays = curves.state()
     for name in arrays:
-        with pytest.raises(StateError):
+        with pytest.raises(FrameError):
             Curves.restore(0.1, 3, meta, {key: array for key, array in arrays.items() if key != name})
-        with pytest.raises(StateError):
+        with pytest.raises(FrameError):
             Curves.restore(0.1, 3, meta, arrays | {name: np.zeros((3, 3, 3, 3, 3))})
-    with pytest.raises(StateError):
+    with pytest.raises(FrameError):
         Curves.restore(0.1, 3, {**meta, "outputs": []}, arrays)
 
 

@@ -15,7 +15,7 @@ from glasstream.aggregator.partition import PartitionAggregator
 from glasstream.aggregator.stream import StreamAggregator
 from glasstream.configuration import load
 from glasstream.errors import StateError
-from glasstream.incidents.watch import Rows
+from glasstream.incidents.watch import IncidentWatch, Rows
 from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask
 from glasstream_topics import frames
@@ -43,7 +43,7 @@ def settings_with(*changes: str, methods: str = ",".join(METHODS)) -> Settings:
     return load(
         assignments=[
             f"explain.methods={methods}", "explain.alpha=0.1", f"explain.reservoir={START}", "publish.every=10",
-            "ipdp.ice=0", *changes,
+            "ipdp.ice=0", "explain.loss=zero_one", *changes,
         ]
     )  # fmt: skip
 
@@ -128,13 +128,14 @@ def test_a_successor_continues_with_the_same_incidents(cuts: list[int], at: int)
 
 
 @pytest.mark.parametrize("missing", ["meta", "arrays"])
-def test_a_state_without_the_watch_is_refused(missing: str) -> None:
+def test_a_state_without_the_watch_is_refused(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incidents, "IncidentWatch", IncidentWatch)
     meta, arrays = aggregated(by_cuts([]), settings_with()).state()
     if missing == "meta":
         del meta["incidents"]
     else:
-        del arrays["incidents/sums"]
-    with pytest.raises(StateError, match=r"expected their state, got none|not one that this version wrote"):
+        del arrays["incidents/edges"]
+    with pytest.raises(StateError, match=r"incidents: (Expected `object`, got `null`|expected an array 'edges')"):
         StreamAggregator.restore("s", settings_with(), meta, arrays)
 
 

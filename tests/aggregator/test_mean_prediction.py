@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from glasstream.aggregator.isage import MeanPrediction
+from glasstream.errors import FrameError
 
 ALPHA = 0.03
 
@@ -54,7 +55,7 @@ def test_how_rows_are_cut_and_a_restore_change_no_bit():
     parts = []
     for begin, end in ((0, 1), (1, 1), (1, 40), (40, 99), (99, 100)):
         parts.append(mean.enter(said[begin:end]))
-        mean = MeanPrediction.restore(ALPHA, mean.arrays())
+        mean = MeanPrediction.restore(ALPHA, end, mean.arrays())
     assert np.concatenate(parts[1:]).tobytes() == wanted[1:].tobytes()
     assert parts[0].tobytes() == wanted[:1].tobytes()
 
@@ -65,5 +66,5 @@ def test_nothing_is_0_before_the_first_row():
 
 @pytest.mark.parametrize("arrays", [{"weight": np.zeros(1)}, {"weight": np.zeros(2), "raw": np.zeros(1)}])
 def test_arrays_that_do_not_fit_are_refused(arrays):
-    with pytest.raises((KeyError, ValueError)):
-        MeanPrediction.restore(ALPHA, arrays)
+    with pytest.raises(FrameError):
+        MeanPrediction.restore(ALPHA, 0, arrays)

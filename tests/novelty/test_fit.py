@@ -17,7 +17,7 @@ def test_the_maps_of_several_classes_share_their_euclidean_neighbours(monkeypatc
     monkeypatch.setattr(
         Neighbours, "of", lambda points, metric, **more: built.append(metric) or make(points, metric, **more)
     )
-    scorer = decode(data)
+    scorer = decode(data, watch().novelty)
     assert isinstance(scorer, Scorer) and sorted(built) == ["euclidean", *["manhattan"] * 3]
     for other in scorer.indicators[1:]:
         assert other.baseline(rows).tobytes() == scorer.indicators[0].baseline(rows).tobytes()

@@ -23,8 +23,11 @@ from tests.aggregator.test_stream_aggregator import ROWS, block
 from tests.examples import examples
 
 SETTINGS = load(
-    assignments=["explain.methods=ipfi,isage,ipdp", "explain.reservoir=5", "publish.every=10", "topics.events=1"]
-)
+    assignments=[
+        "explain.methods=ipfi,isage,ipdp", "explain.reservoir=5", "explain.loss=zero_one", "publish.every=10",
+        "topics.events=1",
+    ]
+)  # fmt: skip
 STREAMS = [f"stream {number}" for number in range(4)]
 START = SETTINGS.explain.first_row
 Log = list[bytes]

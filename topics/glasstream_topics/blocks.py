@@ -21,7 +21,9 @@ TEXT: Final = 2
 
 _SELDOM: Final = frozenset(("ends", "refused", "watched", "new_classes", "times", "parts", "row"))
 """Fields that are left out of a frame unless they say something."""
-_TEXTS: Final = list[tuple[Natural, list[tuple[Natural, str]]]]
+_Code = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_TEXTS: Final = list[tuple[_Code, list[tuple[_Code, str]]]]
+_Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -76,7 +78,7 @@ class Block:
     seqs: Array
     parts: list[Annotated[int, msgspec.Meta(ge=EFFECTS, le=BOTH)]] = field(default_factory=list)
     row: Natural = 0
-    times: list[int | None] = field(default_factory=list)
+    times: list[_Time | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     kinds: list[Annotated[int, msgspec.Meta(ge=0, le=TEXT)]] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)

@@ -125,6 +125,9 @@ def _check_values(record: Contributions) -> Iterator[str]:
     """Yield findings about indices that are out of bounds, and numbers that would make estimates infinite."""
     yield from methods.too_large(record.values, [name for name in methods.LOSS if name in record.values])
     if "target" in record.values:
+        inputs = record.values["inputs"]
+        if not bool((np.isnan(inputs) | (np.abs(inputs) <= methods.LARGEST)).all()):
+            yield f"inputs: expected numbers within ±{methods.LARGEST:g}, or NaN"
         yield from _check_targets(record, record.values["target"])
     for method in methods.methods_of(record.values):
         if not method.gaps:
@@ -138,5 +141,4 @@ def _check_targets(record: Contributions, target: Array) -> Iterator[str]:
         yield f"new classes: expected classes other than {record.classes}, got {record.new_classes}"
     if classes and not bool(((target >= 0) & (target < len(classes)) & (target == np.floor(target))).all()):
         yield f"target: expected indices of {len(classes)} classes"
-    elif not bool(np.isfinite(target).all()):
-        yield "target: expected finite numbers"
+    yield from methods.too_large({"target": target}, ("target",))

@@ -27,7 +27,10 @@ MOST_OUTPUTS: Final = 10
 
 LARGEST: Final = 1e125
 """Largest absolute value of a number. Fourth powers of larger values are too close to overflow."""
-_LARGEST_SQUARED: Final = 1e63  # limit for numbers that the loss squares
+LARGEST_SQUARED: Final = 1e63
+"""The same for numbers that the loss squares."""
+SQUARES: Final = ("squared", "brier")
+"""Losses that square numbers."""
 EFFECTS: Final = 1
 """Part of an entry's explanation that needs no label."""
 LABELLED: Final = 2
@@ -35,7 +38,6 @@ LABELLED: Final = 2
 BOTH: Final = EFFECTS | LABELLED
 """Both parts."""
 _COUNTS: Final = ("rows", "events")
-_SQUARES: Final = ("squared", "brier")
 _OF_NUMBERS: Final = ("squared", "absolute")
 _TEXT: Final = 2  # the kind of a feature whose values are codes of texts
 
@@ -98,8 +100,8 @@ def _isage_draws(request: "ExplainRequest") -> Iterator[str]:
 
 def _isage_values(record: "Contributions") -> Iterator[str]:
     first, target, classes = record.values["isage.first"], record.values["isage.target"], len(record.classes)
-    if record.loss in _SQUARES:
-        yield from too_large(record.values, ("isage.prediction", "isage.target"), _LARGEST_SQUARED)
+    if record.loss in SQUARES:
+        yield from too_large(record.values, ("isage.prediction", "isage.target"), LARGEST_SQUARED)
     if not bool(((first >= 0) & (first < max(1, len(record.names)))).all()):
         yield "expected the first feature of every order to be one of the features"
     if classes or record.loss not in _OF_NUMBERS:

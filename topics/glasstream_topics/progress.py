@@ -4,7 +4,7 @@ The key of a record is `PARTITION_KEY` or a stream. Keys of the chunks of a stre
 state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, cast
 
@@ -19,7 +19,16 @@ from glasstream_topics.record import decode_record, encode_record
 PARTITION_KEY: Final = b"\xffpartition"
 """Key of the partition's record, as a compacted topic requires. It is not UTF-8, so no stream has this name."""
 
+MOST_CHUNKS: Final = 2**20
+"""Largest number of chunks of a state."""
+_SEALED: Final = b"GLSSEAL\x01"
+"""What sealed bytes of a state begin with; plain ones begin with the magic of a frame."""
+
 Setting = str | int | float | bool | None
+Seal = Callable[[bytes], bytes]
+"""Function that seals the bytes of a state."""
+Open = Callable[[bytes, bool], bytes]
+"""Function that returns the bytes of a state, given what was written, and whether it is sealed. It may refuse both."""
 
 
 class OfStream(Protocol):
@@ -73,9 +82,12 @@ class StateLayout:
         """
         try:
             stream, _, chunk = key.removeprefix(self.prefix).decode().rpartition("/")
-            return stream, int(chunk)
+            found = stream, int(chunk)
         except ValueError as error:
             raise FrameError(f"a key of {self.topic}: expected a stream's name and a chunk, got {key!r}") from error
+        if not 0 <= found[1] < MOST_CHUNKS or self.key(*found) != key:
+            raise FrameError(f"a key of {self.topic}: expected a chunk from 0 to {MOST_CHUNKS - 1}, got {key!r}")
+        return found
 
     def encode(
         self,
@@ -85,8 +97,14 @@ class StateLayout:
         arrays: Mapping[str, Array],
         previous_chunks: int,
         limit: int = CHUNK_BYTES,
+        seal: Seal | None = None,
     ) -> list[tuple[bytes, bytes | None]]:
         """Return keys and values of a state's chunks, and tombstones for those of `previous_chunks` that are gone.
+
+        Parameters
+        ----------
+        seal
+            function that seals the state; None leaves it plain.
 
         Raises
         ------
@@ -94,17 +112,27 @@ class StateLayout:
             the state cannot be written exactly.
         """
         data = frames.encode(self.kind, self.version, {self.place: place, "state": dict(meta)}, arrays)
+        if seal is not None:
+            data = _SEALED + seal(data)
         values: list[bytes | None] = [*chunks.split(f"{self.kind}-chunk", data, limit)]
         values += [None] * (previous_chunks - len(values))
         return [(self.key(stream, index), value) for index, value in enumerate(values)]
 
-    def decode(self, stream: str, where: str, parts: Mapping[int, bytes]) -> Frame:
+    def decode(
+        self, stream: str, where: str, parts: Mapping[int, bytes], opened: Open = lambda data, sealed: data
+    ) -> Frame:
         """Return the frame of a state from its chunks.
+
+        Parameters
+        ----------
+        opened
+            function that verifies the state before anything of it is decoded.
 
         Raises
         ------
         FrameError
-            the state is incomplete. A successor must not resume with less than was committed.
+            the state is incomplete, or sealed although nothing can open it. A successor must not resume with less than
+            was committed.
         """
         # Room for everything that was read, in parts and assembled: what was written can always be read again.
         whole: chunks.Assembler[str] = chunks.Assembler(f"{self.kind}-chunk", chunks.room_for(parts.values()))
@@ -116,7 +144,8 @@ class StateLayout:
                 f"{self.topic}: the {self.what} of stream {stream!r} at {where} is not whole: a part is missing or "
                 "damaged; restore the topic, or start a new epoch"
             )
-        frame = frames.decode(data, self.kind, self.version)
+        sealed = data.startswith(_SEALED)
+        frame = frames.decode(opened(data[len(_SEALED) * sealed :], sealed), self.kind, self.version)
         if not isinstance(frame.meta.get("state"), dict):
             raise FrameError(f"the meta of a {self.kind} frame: expected a state, got {frame.meta.get('state')!r:.200}")
         return frame

@@ -14,7 +14,7 @@ from glasstream_topics import frames, progress
 from glasstream_topics.contract import CHUNK_BYTES, COMPACTED, Natural, Topic
 from glasstream_topics.errors import FrameError
 from glasstream_topics.frames import Array
-from glasstream_topics.progress import Setting
+from glasstream_topics.progress import Open, Seal, Setting
 
 VERSION: Final = 1
 
@@ -105,8 +105,8 @@ class Restored(progress.Restored[AggregatorPartitionProgress, AggregatorStreamPr
 
     layout = _LAYOUT
 
-    def state(self, stream: str) -> AggregatorState:
-        """Return a stream's state.
+    def state(self, stream: str, opened: Open = lambda data, sealed: data) -> AggregatorState:
+        """Return a stream's state; `opened` verifies it before anything of it is decoded.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Restored(progress.Restored[AggregatorPartitionProgress, AggregatorStreamPr
             the state is incomplete, or belongs to another row than the stream's progress says.
         """
         own = self.streams[stream]
-        frame = _LAYOUT.decode(stream, f"row {own.next_row}", self.parts.get(stream, {}))
+        frame = _LAYOUT.decode(stream, f"row {own.next_row}", self.parts.get(stream, {}), opened)
         found = frames.convert(frame.meta.get("progress"), AggregatorStreamProgress, _LAYOUT.kind)
         if found != own:
             raise FrameError(f"progress.aggregator: expected the state of {own}, got that of {found}")
@@ -127,7 +127,7 @@ def encode_partition(record: AggregatorPartitionProgress) -> tuple[bytes, bytes]
 
 
 def encode_stream(
-    state: AggregatorState, previous_chunks: int = 0, limit: int = CHUNK_BYTES
+    state: AggregatorState, previous_chunks: int = 0, limit: int = CHUNK_BYTES, seal: Seal | None = None
 ) -> list[tuple[bytes, bytes | None]]:
     """Return keys and values of a stream's records, with its state in chunks of at most `limit` bytes.
 
@@ -135,6 +135,8 @@ def encode_stream(
     ----------
     previous_chunks
         number of chunks of the state that this one replaces; chunks that no longer exist get tombstones.
+    seal
+        function that seals the state; None leaves it plain.
 
     Raises
     ------
@@ -144,7 +146,7 @@ def encode_stream(
     own = state.progress
     absent = [name for name in ("failed", "cause") if not getattr(own, name)]
     place = {name: value for name, value in msgspec.structs.asdict(own).items() if name not in absent}
-    parts = _LAYOUT.encode(own.stream, place, state.meta, state.arrays, previous_chunks, limit)
+    parts = _LAYOUT.encode(own.stream, place, state.meta, state.arrays, previous_chunks, limit, seal)
     return [_RECORDS.encode(own, **dict.fromkeys(absent)), *parts]
 
 

@@ -16,7 +16,7 @@ from glasstream_topics import frames, progress
 from glasstream_topics.contract import CHUNK_BYTES, COMPACTED, Natural, StreamName, Topic
 from glasstream_topics.errors import FrameError
 from glasstream_topics.frames import Array
-from glasstream_topics.progress import Setting
+from glasstream_topics.progress import Open, Seal, Setting
 
 VERSION: Final = 1
 
@@ -113,8 +113,8 @@ class Restored(progress.Restored[NoveltyPartitionProgress, NoveltyStreamProgress
 
     layout = _LAYOUT
 
-    def anchor(self, stream: str) -> Anchor | None:
-        """Return a stream's anchor, or None if it has none.
+    def anchor(self, stream: str, opened: Open = lambda data, sealed: data) -> Anchor | None:
+        """Return a stream's anchor, or None if it has none; `opened` verifies it before anything of it is decoded.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class Restored(progress.Restored[NoveltyPartitionProgress, NoveltyStreamProgress
         own = self.streams[stream]
         if own.anchor < 0:
             return None
-        frame = _LAYOUT.decode(stream, f"seq {own.anchor}", self.parts.get(stream, {}))
+        frame = _LAYOUT.decode(stream, f"seq {own.anchor}", self.parts.get(stream, {}), opened)
         place = frames.convert(frame.meta.get("place"), dict[str, Any], _LAYOUT.kind)
         fields = {**place, "meta": frame.meta["state"], "arrays": frame.arrays}
         anchor = frames.convert(fields, Anchor, _LAYOUT.kind)
@@ -137,7 +137,7 @@ encode: Final = _RECORDS.encode
 
 
 def encode_anchor(
-    anchor: Anchor, previous_chunks: int = 0, limit: int = CHUNK_BYTES
+    anchor: Anchor, previous_chunks: int = 0, limit: int = CHUNK_BYTES, seal: Seal | None = None
 ) -> list[tuple[bytes, bytes | None]]:
     """Return keys and values of an anchor's chunks, each of at most `limit` bytes.
 
@@ -145,6 +145,8 @@ def encode_anchor(
     ----------
     previous_chunks
         number of chunks of the anchor that this one replaces; chunks that no longer exist get tombstones.
+    seal
+        function that seals the anchor; None leaves it plain.
 
     Raises
     ------
@@ -152,7 +154,7 @@ def encode_anchor(
         the state cannot be written exactly.
     """
     place = {name: getattr(anchor, name) for name in Anchor.__dataclass_fields__ if name not in ("meta", "arrays")}
-    return _LAYOUT.encode(anchor.stream, place, anchor.meta, anchor.arrays, previous_chunks, limit)
+    return _LAYOUT.encode(anchor.stream, place, anchor.meta, anchor.arrays, previous_chunks, limit, seal)
 
 
 def decode(key: bytes, value: bytes) -> NoveltyPartitionProgress | NoveltyStreamProgress | None:

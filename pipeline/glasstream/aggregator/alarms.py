@@ -7,13 +7,15 @@ the one before the change is the newest that no number on the newer side of the 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
 from glasstream.drift.monitor import Detection, DriftMonitor, WatchedSignal
-from glasstream.errors import StateError
+from glasstream.form import Before
 from glasstream.methods.method import HasCurves, MethodAggregator, Moment, OutputRecord, Signals
 from glasstream.settings import Settings
 from glasstream_topics import drift
@@ -25,6 +27,7 @@ EVERY, KEPT = 1_000, 4
 """With α = 0.001, the default, a smoothed curve looks back on about 1,000 rows."""
 
 _OF_CURVES = ("pd_importance", "curve_shape")
+_OF: Final = "drift alarms"
 
 Curves = Mapping[int, list[CurveFields]]
 
@@ -35,6 +38,15 @@ class _Kept(NamedTuple):
     curves: Curves
     learned: int
     """The newest labelled row by then; the same row, unless effects need no label."""
+
+
+class _Meta(msgspec.Struct, forbid_unknown_fields=True):
+    """JSON values of the state of `Alarms`."""
+
+    detectors: dict[str, dict[str, Any]]
+    kept: Annotated[
+        list[tuple[Before, list[tuple[form.Count, list[CurveFields]]], Before]], msgspec.Meta(max_length=KEPT)
+    ]
 
 
 @dataclass(slots=True)
@@ -155,24 +167,25 @@ class Alarms:
         kept = [[one.row, [[slot, curves] for slot, curves in one.curves.items()], one.learned] for one in self.kept]
         return {"detectors": meta, "kept": kept}, arrays
 
-    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, meta: object, arrays: Mapping[str, NDArray[Any]], features: int) -> None:
         """Restore the alarms from a saved state.
+
+        Parameters
+        ----------
+        features
+            Number of features of the stream.
 
         Raises
         ------
-        StateError, KeyError, TypeError, ValueError
-            The state is incomplete.
+        FrameError
+            The state is damaged or forged.
         """
-        if "drift" not in meta:
-            raise StateError(
-                "drift detectors: expected their state, got none: a version without them saved it; start a new epoch"
-            )
-        own = meta["drift"]
-        self.watch.restore(own["detectors"], arrays)
-        self.kept = [
-            _Kept(int(row), {int(slot): curves for slot, curves in held}, int(learned))
-            for row, held, learned in own["kept"]
-        ]
+        saved = form.values(meta, _Meta, _OF)
+        self.watch.restore(saved.detectors, arrays, self.settings.explain.names, features)
+        for curve in (curve for _, held, _ in saved.kept for _, curves in held for curve in curves):
+            points, answers = len(curve["grid"]), len(curve["curve"])
+            form.expect(0 < points == answers, f"a curve with {points} answers", answers, _OF)
+        self.kept = [_Kept(row, dict(held), learned) for row, held, learned in saved.kept]
 
 
 def _pair(before: list[CurveFields], after: list[CurveFields]) -> tuple[CurveFields | None, CurveFields | None]:

@@ -18,18 +18,39 @@ it returns. The same holds for a place that another category takes over, and for
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
 from glasstream.aggregator.curve_shape import importance_of, shape_distance, spread_of
 from glasstream.aggregator.intervals import margin
-from glasstream.errors import StateError
+from glasstream.form import LARGEST, LARGEST_SQUARE, MOST, Count, Field
 from glasstream.jit import bare_kernel
 
 Floats = NDArray[np.float64]
 _PER_POINT = ("grid", "curve", "weight", "spread")
+_OF: Final = "effect curves"
+_POINTS: Final = ("d", "points", "outputs")
+_FORM: Final = {
+    "grid": Field("f8", _POINTS),
+    "curve": Field("f8", _POINTS),
+    "weight": Field("f8", _POINTS, 0.0, 2.0),
+    "spread": Field("f8", _POINTS, 0.0, LARGEST_SQUARE),
+    "rows": Field("i8", ("d", "outputs"), 0, MOST),
+    "ice_points": Field("f8", ("kept", "points", "d"), missing=True),
+    "ice": Field("f8", ("kept", "d", "points", "outputs"), missing=True),
+    "categorical": Field("i1", ("d",), 0, 1),
+}
+
+
+class CurvesMeta(msgspec.Struct):
+    """JSON values of the state of `Curves`."""
+
+    count: Count
+    outputs: list[str | None]
 
 
 class PerRow(NamedTuple):
@@ -246,25 +267,19 @@ class Curves:
 
         Raises
         ------
-        StateError
-            The state is incomplete, or its arrays do not fit one another.
+        FrameError
+            The state is damaged or forged.
         """
-        try:
-            made = cls(alpha, keep, int(meta["count"]), tuple(meta["outputs"]))
-            made.categorical = np.array(arrays["categorical"], np.bool_)
-            for name in (*_PER_POINT, "ice_points", "ice"):
-                setattr(made, name, np.array(arrays[name], np.float64))
-            made.rows = np.array(arrays["rows"], np.int64)
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"effect curves: the state is not one that this version wrote ({error!r})") from error
-        d, m, k = made.grid.shape if made.grid.ndim == 3 else (-1, -1, -1)
-        held = len(made.ice)
-        wanted: dict[str, tuple[int, ...]] = dict.fromkeys(_PER_POINT, (d, m, k))
-        wanted |= {"categorical": (d,), "rows": (d, k), "ice_points": (held, m, d), "ice": (held, d, m, k)}
-        wrong = {name: shape for name, shape in wanted.items() if getattr(made, name).shape != shape}
-        if wrong or len(made.outputs) != k:
-            raise StateError(f"effect curves: expected arrays of shapes {wanted} for {made.outputs}, not so: {wrong}")
-        return made
+        saved = form.values(meta, CurvesMeta, _OF)
+        found = form.read(_FORM, arrays, _OF, outputs=len(saved.outputs))
+        weight, there = found["weight"], found["weight"] > 0.0
+        fits = np.where(there, weight >= 0.5 * alpha, True) & (found["spread"] <= LARGEST**2 * weight)
+        form.expect(fits.all(), f"weights of 0 or from {alpha:g} on, and their variances", weight[~fits][:1], _OF)
+        fits = (found["rows"] > 0) == there.any(axis=1)
+        form.expect(fits.all(), "points where a curve has rows, and no others", np.argwhere(~fits)[:1], _OF)
+        form.expect(len(found["ice"]) <= keep, f"at most {keep} ICE curves", len(found["ice"]), _OF)
+        found["categorical"] = found["categorical"].astype(np.bool_)
+        return cls(alpha, keep, saved.count, tuple(saved.outputs), **found)
 
     def _ice_curves(self) -> list[list[list[IceCurve]]]:
         """Return the ICE curves by slot, output and row, oldest first. Rows without a point are left out."""

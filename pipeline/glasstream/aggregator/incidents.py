@@ -1,13 +1,12 @@
 """The incidents of one stream: its rows go through the watch, and what it finds becomes records."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.errors import StateError
 from glasstream.incidents.watch import IncidentWatch, Rows
 from glasstream.methods.method import OutputRecord, Signals
 from glasstream.settings import Settings
@@ -70,19 +69,24 @@ class Incidents:
         """Return the state for a successor: JSON values and arrays."""
         return self.watch.state()
 
-    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(
+        self, meta: object, arrays: Mapping[str, NDArray[Any]], row: int, features: Sequence[tuple[str, int]]
+    ) -> None:
         """Restore the incidents from a saved state.
+
+        Parameters
+        ----------
+        row
+            The newest row.
+        features
+            Names and kinds of the stream's features.
 
         Raises
         ------
-        StateError, KeyError, TypeError, ValueError
-            The state is incomplete.
+        FrameError
+            The state is damaged or forged.
         """
-        if "incidents" not in meta:
-            raise StateError(
-                "incidents: expected their state, got none: a version without them saved it; start a new epoch"
-            )
-        self.watch.restore(meta["incidents"], arrays)
+        self.watch.restore(meta, arrays, row, features)
 
 
 def _record(incident: incidents.Incident) -> OutputRecord:

@@ -13,18 +13,22 @@ This holds when the model changes and when features appear later.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
 from glasstream.aggregator.intervals import Interval, normal
 from glasstream.aggregator.overlap import INDEPENDENT, Overlap
-from glasstream.aggregator.smoothing import Smoothing
-from glasstream.errors import StateError
+from glasstream.aggregator.smoothing import Smoothing, check_weight
 from glasstream.explain.isage import OpenContributions, first_largest
 from glasstream.explain.losses import Loss, losses
+from glasstream.form import LARGEST, Field
 from glasstream.jit import bare_kernel
+
+_OF: Final = "mean prediction"
+_FORM: Final = {"weight": Field("f8", (1,), 0.0, 2.0), "raw": Field("f8", ("k",))}
 
 
 @dataclass(slots=True)
@@ -83,19 +87,25 @@ class MeanPrediction:
         return {"weight": self.weight, "raw": self.raw}
 
     @classmethod
-    def restore(cls, alpha: float, arrays: Mapping[str, NDArray[np.float64]]) -> "MeanPrediction":
-        """Restore the mean from its arrays.
+    def restore(
+        cls, alpha: float, count: int, arrays: Mapping[str, NDArray[np.float64]], most: float = LARGEST
+    ) -> "MeanPrediction":
+        """Restore the mean of `count` rows from its arrays.
+
+        Parameters
+        ----------
+        most
+            Largest absolute value of a prediction.
 
         Raises
         ------
-        KeyError
-            An array is missing.
-        ValueError
-            An array has the wrong shape.
+        FrameError
+            The state is damaged or forged.
         """
-        weight, raw = np.array(arrays["weight"], np.float64), np.array(arrays["raw"], np.float64)
-        if weight.shape != (1,) or raw.ndim != 1:
-            raise ValueError(f"expected a weight and k means, got arrays of shapes {weight.shape} and {raw.shape}")
+        found = form.read(_FORM, arrays, _OF)
+        weight, raw = found["weight"], found["raw"]
+        check_weight(alpha, count, weight, _OF)
+        form.expect((np.abs(raw) <= most * weight).all(), f"predictions within ±{most:g}", raw, _OF)
         return cls(alpha, weight, raw)
 
 
@@ -167,7 +177,9 @@ class SageAggregator:
 
     def interval(self, level: float = 0.95) -> Interval | None:
         """Return the interval of the values, wider by the bias that a correction leaves."""
-        return normal(self.smoothing, level, self.remainders.value if len(self.remainders.raw) else 0.0)
+        remainders = self.remainders.value
+        missing = len(self.smoothing.raw) - len(remainders)
+        return normal(self.smoothing, level, np.pad(remainders, (0, missing)) if len(remainders) else 0.0)
 
     def _parts(self) -> Iterator[tuple[str, Smoothing | MeanPrediction]]:
         yield from zip(
@@ -215,29 +227,26 @@ class SageAggregator:
         meta: Mapping[str, Any],
         arrays: Mapping[str, NDArray[np.float64]],
         overlap: Overlap = INDEPENDENT,
+        most: float = LARGEST,
     ) -> "SageAggregator":
         """Restore the aggregator from a saved state. It continues with bit-identical results.
 
+        Parameters
+        ----------
+        most
+            Largest absolute value of a prediction.
+
         Raises
         ------
-        StateError
-            The state is incomplete, or its arrays do not fit one another.
+        FrameError
+            The state is damaged or forged.
         """
-        try:
-            count = int(meta["count"])
-            aggregator = cls(
-                Smoothing.restore(alpha, overlap, count, _part("values.", arrays)),
-                Smoothing.restore(alpha, INDEPENDENT, count, _part("losses.", arrays)),
-                MeanPrediction.restore(alpha, _part("mean.", arrays)),
-                Smoothing.restore(alpha, INDEPENDENT, count, _part("remainders.", arrays)),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateError(
-                f"iSAGE: the state is not one that this version wrote ({error!r}); start afresh, or use the version "
-                "that wrote it"
-            ) from error
-        return aggregator
-
-
-def _part(prefix: str, arrays: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        count = form.values(meta.get("count"), form.Count, f"{_OF}, its count")
+        values = Smoothing.restore(alpha, overlap, count, form.part("values.", arrays))
+        both = Smoothing.restore(alpha, INDEPENDENT, count, form.part("losses.", arrays))
+        mean = MeanPrediction.restore(alpha, count, form.part("mean.", arrays), most)
+        remainders = Smoothing.restore(alpha, INDEPENDENT, count, form.part("remainders.", arrays))
+        form.expect(not count or len(both.raw) == 2, "two losses", len(both.raw), "iSAGE")
+        width, biased = len(values.raw), len(remainders.raw)
+        form.expect(biased <= width, f"a bias of at most {width} features", biased, "iSAGE")
+        return cls(values, both, mean, remainders)

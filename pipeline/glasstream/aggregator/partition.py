@@ -23,6 +23,10 @@ class PartitionAggregator:
     stream that changed first comes first."""
     over: int = 0
     """Blocks of epochs that their streams have left."""
+    waiting_bytes: int = 0
+    """Bytes of the blocks that wait: at most twice what a learner may have in flight (`limits.request_bytes`)."""
+    ended_dropped: int = 0
+    """Blocks that were dropped while they waited, of streams that have begun anew since."""
 
     def offer(self, block: Contributions, offset: int) -> None:
         """Process one message of the partition.
@@ -33,7 +37,7 @@ class PartitionAggregator:
         Raises
         ------
         FrameError
-            The block's features are not those of its stream.
+            The block's features are not those of its stream, or it is too far ahead.
         """
         self.next_offset = offset + 1
         stream = self.streams.get(block.stream)
@@ -43,8 +47,11 @@ class PartitionAggregator:
             return
         if stream is None or block.epoch > epoch:
             stream = self._begin(block.stream, block.epoch)
-        waiting = stream.oldest_waiting
+        waiting, waiting_bytes = stream.oldest_waiting, stream.waiting_bytes
         stream.offer(block, offset)
+        self.waiting_bytes += stream.waiting_bytes - waiting_bytes
+        while self.waiting_bytes > 2 * self.settings.limits.request_bytes:
+            self._drop_furthest()
         if stream.ended:
             self._begin(block.stream, block.epoch + 1)
         first = offset if waiting is None else min(offset, waiting)  # what has waited may have entered
@@ -55,8 +62,22 @@ class PartitionAggregator:
         fresh = StreamAggregator.empty(name, msgspec.structs.replace(self.settings, epoch=epoch))
         if name in self.streams:
             fresh.records = self.streams[name].records
+            self.ended_dropped += self.streams[name].dropped
+            self.waiting_bytes -= self.streams[name].waiting_bytes
         self.streams[name] = fresh
         return fresh
+
+    @property
+    def dropped(self) -> int:
+        """Number of blocks that were dropped while they waited."""
+        return self.ended_dropped + sum(stream.dropped for stream in self.streams.values())
+
+    def _drop_furthest(self) -> None:
+        """Drop a waiting block of the stream of which most bytes wait: the one that is needed last."""
+        stream = max(self.streams.values(), key=lambda stream: stream.waiting_bytes)
+        self.waiting_bytes -= stream.waiting_bytes
+        stream.drop_furthest()
+        self.waiting_bytes += stream.waiting_bytes
 
     @property
     def offset(self) -> int:

@@ -20,11 +20,14 @@ and for contributions with covariance decay^k.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
 from glasstream.aggregator.overlap import INDEPENDENT, Overlap
+from glasstream.form import LARGEST, LARGEST_SQUARE, Field
 from glasstream.jit import bare_kernel
 
 MEMORY = 20
@@ -36,6 +39,17 @@ changes of the dependence."""
 ECHO, PRODUCT, SQUARE = 0, 1, 2
 # Columns of `Smoothing.expected` that intervals read. Row 0 is for independent contributions, row 1 for decay^k.
 MEAN_PRODUCT, MEAN_SQUARE = 4, 5
+
+_OF: Final = "smoothed contributions"
+_LARGEST_ECHO: Final = 1e140
+_LARGEST_MOMENT: Final = 1e30  # of contributions of variance 1
+_FORM: Final = {
+    "weight": Field("f8", (1,), 0.0, 2.0),
+    "raw": Field("f8", ("d",)),
+    "spread": Field("f8", ("d",), 0.0, LARGEST_SQUARE),
+    "dependence": Field("f8", (3, "d"), -LARGEST_SQUARE, LARGEST_SQUARE),
+    "expected": Field("f8", (2, 6), -_LARGEST_MOMENT, _LARGEST_MOMENT),
+}
 
 
 @dataclass(slots=True)
@@ -101,21 +115,23 @@ class Smoothing:
 
         Raises
         ------
-        KeyError
-            An array is missing.
-        ValueError
-            The arrays do not fit each other.
+        FrameError
+            The state is damaged or forged.
         """
-        smoothing = cls.empty(alpha, overlap)
-        smoothing.count = count
-        smoothing.weight, smoothing.raw, smoothing.spread, smoothing.dependence, smoothing.expected = (
-            np.array(arrays[name], np.float64) for name in ("weight", "raw", "spread", "dependence", "expected")
-        )
-        width = len(smoothing.raw)
-        shapes = [array.shape for array in smoothing.arrays().values()]
-        if shapes != [(1,), (width,), (width,), (3, width), (2, 6)]:
-            raise ValueError(f"expected arrays of d values, (3, d), and of 1 and (2, 6) values, got {shapes}")
-        return smoothing
+        found = form.read(_FORM, arrays, _OF)
+        check_weight(alpha, count, found["weight"], _OF)
+        weight, echo = found["weight"][0], np.abs(found["dependence"][ECHO])
+        form.expect((np.abs(found["raw"]) <= LARGEST * weight).all(), "values of smoothed rows", found["raw"], _OF)
+        form.expect((found["spread"] <= LARGEST**2 * weight).all(), "their variances", found["spread"], _OF)
+        form.expect((echo <= _LARGEST_ECHO).all(), f"echoes within ±{_LARGEST_ECHO:g}", echo.max(initial=0.0), _OF)
+        return cls(alpha, count, overlap=overlap, **found)
+
+
+def check_weight(alpha: float, count: int, weight: NDArray[np.float64], of: str) -> None:
+    """Raise FrameError unless W can be the weight after so many rows: at least α, which rounding changes little."""
+    form.expect(0 <= count <= form.MOST, f"0 to {form.MOST} rows", count, of)
+    fits = weight[0] >= 0.5 * alpha if count else weight[0] == 0.0
+    form.expect(fits, f"the weight of {count} rows", weight[0], of)
 
 
 def _widened(array: NDArray[np.float64], width: int) -> NDArray[np.float64]:

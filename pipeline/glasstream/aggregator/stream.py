@@ -9,16 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Annotated, Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
 from glasstream.aggregator.alarms import EVERY, Alarms
 from glasstream.aggregator.incidents import Incidents
 from glasstream.aggregator.timeline import Span, Timeline
 from glasstream.errors import StateError
+from glasstream.explain.losses import LOSSES
 from glasstream.explain.sizes import REASON
+from glasstream.form import Before, Count
 from glasstream.methods.method import HasCurves, MethodAggregator, Moment, OutputRecord, Signals
 from glasstream.methods.registry import REGISTRY
 from glasstream.settings import Settings
@@ -30,6 +34,33 @@ from glasstream_topics.progress_aggregator import unexplained
 NOTHING = 100
 """Number of consecutive rows that could not be explained after which a stream counts as not explained."""
 
+_OF: Final = "rows"
+"""What is wrong with the values of a state that belong to no part of it, for errors."""
+
+
+class _Meta(msgspec.Struct, forbid_unknown_fields=True):
+    """JSON values of the state of a stream."""
+
+    next_row: Count
+    published_row: Before
+    explained: Count
+    failed: Count
+    timelines: list[tuple[Before, Count, Before]]
+    version: Count
+    loss: str
+    staleness: float | None
+    names: list[str]
+    kinds: list[Annotated[int, msgspec.Meta(ge=0, le=2)]]
+    methods: dict[str, dict[str, Any]]
+    drift: dict[str, Any] | None = None
+    incidents: dict[str, Any] | None = None
+
+
+_AHEAD: Final = 100_000
+"""Rows by which a block may be further ahead than learners are: they look at how far they are now and then only."""
+_BLOCK_BYTES: Final = 4_096
+"""Memory of a block that waits, without its arrays."""
+
 
 @dataclass(slots=True)
 class _Waiting:
@@ -37,6 +68,11 @@ class _Waiting:
 
     block: Contributions
     offset: int
+
+    @property
+    def size(self) -> int:
+        """Number of bytes that it takes."""
+        return _BLOCK_BYTES + self.block.seqs.nbytes + sum(array.nbytes for array in self.block.values.values())
 
 
 @dataclass(slots=True)
@@ -78,8 +114,12 @@ class StreamAggregator:
     """Number of rows since the newest explained one that could not be explained."""
     ended: bool = False
     """Whether all rows before a reset mark are aggregated, so that the epoch has no more rows."""
+    dropped: int = 0
+    """Number of blocks that have waited and were not used: there were too many bytes of them, or they did not fit."""
+    waiting_bytes: int = 0
+    """Bytes of the blocks that wait."""
     _features: list[tuple[str, int]] = field(default_factory=list)
-    """Name and kind of every feature that occurred in a block."""
+    """Name and kind of every feature that occurred in an aggregated block."""
     _waiting: dict[int, _Waiting] = field(default_factory=dict)
     records: list[OutputRecord] = field(default_factory=list)
     """Published records that the caller has not taken yet."""
@@ -129,21 +169,66 @@ class StreamAggregator:
                 f"contributions of stream {block.stream!r}, first row {block.first_row}: expected the parts of every "
                 "entry with explain.unlabelled, and none without; give all stages the same settings"
             )
-        self._features = _longer(self._features, list(zip(block.names, block.kinds, strict=True)))
+        self._expect_features(block)
         if block.first_row > self.next_row:
-            held = self._waiting.get(block.first_row)
-            if held is None or block.count > held.block.count or block.ends:
-                # Of two blocks with the same first row, keep the longer one. The committed position must not pass
-                # the lower of their offsets.
-                first = offset if held is None else min(offset, held.offset)
-                self._waiting[block.first_row] = _Waiting(block, first)
+            self._wait(block, offset)
             return
         self._aggregate(block)
         while self._waiting:
             ready = [row for row in self._waiting if row <= self.next_row]
             if not ready:
                 return
-            self._aggregate(self._waiting.pop(min(ready)).block)
+            following = self._take_waiting(min(ready))
+            try:
+                self._expect_features(following)  # there may be more of them since it began to wait
+            except FrameError:
+                self.dropped += 1
+            else:
+                self._aggregate(following)
+
+    def _wait(self, block: Contributions, offset: int) -> None:
+        """Keep a block that is ahead; raise FrameError if it is further ahead than learners are."""
+        limits = self.settings.limits
+        most = self.next_row + limits.rows_ahead + _AHEAD
+        if limits.lag == "wait" and block.first_row > most:
+            raise FrameError(
+                f"contributions of stream {block.stream!r}, first row {block.first_row}: expected one up to {most}, "
+                f"{_AHEAD} beyond limits.rows_ahead; give all stages the same settings"
+            )
+        held = self._waiting.get(block.first_row)
+        if held is not None:
+            if block.count <= held.block.count and not block.ends:
+                return
+            # Of two blocks with the same first row, keep the longer one. The committed position must not pass the
+            # lower of their offsets.
+            offset = min(offset, self._waiting[block.first_row].offset)
+            self._take_waiting(block.first_row)
+        waiting = self._waiting[block.first_row] = _Waiting(block, offset)
+        self.waiting_bytes += waiting.size
+
+    def drop_furthest(self) -> None:
+        """Drop the waiting block that is needed last. The learner sends its rows again when they are missing."""
+        self._take_waiting(max(self._waiting))
+        self.dropped += 1
+
+    def _take_waiting(self, row: int) -> Contributions:
+        waiting = self._waiting.pop(row)
+        self.waiting_bytes -= waiting.size
+        return waiting.block
+
+    def _expect_features(self, block: Contributions) -> None:
+        """Raise FrameError if the features of a block are not those of earlier rows, and perhaps more."""
+        given = list(zip(block.names, block.kinds, strict=True))
+        for slot, (before, now) in enumerate(zip(self._features, given, strict=False)):
+            if before != now:
+                raise FrameError(
+                    f"expected feature {before[0]!r} of kind {before[1]} at {slot}, got {now[0]!r} of {now[1]}"
+                )
+        if block.kind == "ok" and len(given) < len(self._features) and block.first_row + block.count > self.next_row:
+            raise FrameError(
+                f"contributions of stream {block.stream!r}, first row {block.first_row}: expected the "
+                f"{len(self._features)} features of earlier rows, got {len(given)}"
+            )
 
     def _aggregate(self, block: Contributions) -> None:
         if block.flush_before and block.first_row == self.next_row:
@@ -156,7 +241,7 @@ class StreamAggregator:
         if skip >= block.count:
             return
         if len(block.names) > len(self.names):
-            self.names = list(block.names)
+            self.names, self._features = list(block.names), list(zip(block.names, block.kinds, strict=True))
         if block.version != self.version and not self.settings.model.learns:
             self._note_replaced(block, skip)
         self.version = block.version
@@ -319,7 +404,7 @@ class StreamAggregator:
             "loss": self.loss,
             "staleness": self.staleness,
             "names": self.names,
-            "kinds": [int(kind) for _, kind in self._features[: len(self.names)]],
+            "kinds": [int(kind) for _, kind in self._features],
             "methods": {},
         }
         arrays: dict[str, NDArray[Any]] = {}
@@ -343,33 +428,49 @@ class StreamAggregator:
         Raises
         ------
         StateError
-            The state is incomplete.
+            The state is damaged or forged, or another version wrote it.
         """
         try:
-            restored = cls.empty(stream, settings)
-            for method in restored.methods:
-                method.restore(meta["methods"][method.name], _of(method.name, arrays))
-            if restored.alarms is not None:
-                restored.alarms.restore(meta, _of("drift", arrays))
-            if restored.incidents is not None:
-                restored.incidents.restore(meta, _of("incidents", arrays))
-            restored.next_row = int(meta["next_row"])
-            restored.explained = int(meta["explained"])
-            restored.published_row = int(meta["published_row"])
-            for timeline, (row, seq, published) in zip(restored.timelines, meta["timelines"], strict=True):
-                timeline.row, timeline.seq, timeline.published = int(row), int(seq), int(published)
-            restored.version = int(meta["version"])
-            restored.loss = str(meta["loss"])
-            restored.staleness = None if meta["staleness"] is None else float(meta["staleness"])
-            restored.names = [str(name) for name in meta["names"]]
-            restored.failed = int(meta["failed"])
-            restored._features = [(name, int(kind)) for name, kind in zip(restored.names, meta["kinds"], strict=True)]
-            return restored
-        except (KeyError, TypeError, ValueError) as error:
+            return cls._restored(stream, settings, form.values(meta, _Meta, _OF), arrays)
+        except FrameError as error:
             raise StateError(
-                f"progress.aggregator: the state of stream {stream!r} is not one that this version wrote ({error!r}); "
-                "upgrade the aggregator, or start a new epoch"
+                f"progress.aggregator: expected a state of stream {stream!r} that this version wrote; {error}; use the "
+                f"version that wrote it, or {form.NEW_EPOCH}"
             ) from error
+
+    @classmethod
+    def _restored(
+        cls, stream: str, settings: Settings, saved: _Meta, arrays: Mapping[str, NDArray[Any]]
+    ) -> "StreamAggregator":
+        """Return the aggregator with a saved state; raise FrameError if no stream can have it."""
+        restored = cls.empty(stream, settings)
+        names, first, done = saved.names, restored.next_row, saved.explained + saved.failed
+        form.expect(len(set(names)) == len(names) == len(saved.kinds), "names, each with a kind", names, _OF)
+        restored._features = list(zip(names, saved.kinds, strict=True))
+        form.expect(saved.next_row == first + done, f"next_row {first + done}", saved.next_row, _OF)
+        form.expect(saved.published_row < max(1, saved.next_row), "published_row before it", saved.published_row, _OF)
+        form.expect(saved.version <= saved.next_row, "a version up to it", saved.version, _OF)
+        form.expect(saved.loss in ("", *LOSSES), f"a loss of {', '.join(LOSSES)}", saved.loss, _OF)
+        form.expect(len(saved.timelines) == len(restored.timelines), "a row for each timeline", saved.timelines, _OF)
+        for timeline, (row, seq, published) in zip(restored.timelines, saved.timelines, strict=True):
+            if timeline.part & LABELLED:
+                low = saved.next_row - 1 if timeline.part == BOTH else timeline.row
+                form.expect(low <= row < saved.next_row, f"a newest row from {low} on", row, _OF)
+            timeline.row, timeline.seq, timeline.published = row, seq, published
+        form.expect(
+            saved.methods.keys() == {one.name for one in restored.methods}, "its methods", [*saved.methods], _OF
+        )
+        for method in restored.methods:
+            method.restore(saved.methods[method.name], form.part(f"{method.name}/", arrays), saved.kinds)
+        if restored.alarms is not None:
+            restored.alarms.restore(saved.drift, form.part("drift/", arrays), len(names))
+        if restored.incidents is not None:
+            own = form.part("incidents/", arrays)
+            restored.incidents.restore(saved.incidents, own, restored.timelines[0].row, restored._features)
+        restored.next_row, restored.explained, restored.failed = saved.next_row, saved.explained, saved.failed
+        restored.published_row, restored.version = saved.published_row, saved.version
+        restored.loss, restored.staleness, restored.names = saved.loss, saved.staleness, names
+        return restored
 
 
 def _joined(pieces: Sequence[Sequence[Mapping[str, Signals]]]) -> Sequence[Mapping[str, Signals]]:
@@ -393,18 +494,3 @@ def _curves_at(before: HasCurves, block: Contributions, begin: int, ends: Sequen
     if entered.start < entered.stop:
         curves.update(block, entered)
     return curves
-
-
-def _longer(known: list[tuple[str, int]], given: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return the longer of two lists of features, of which one begins with the other."""
-    for slot, (before, now) in enumerate(zip(known, given, strict=False)):
-        if before != now:
-            raise FrameError(
-                f"expected feature {before[0]!r} of kind {before[1]} at {slot}, got {now[0]!r} of {now[1]}"
-            )
-    return max(known, given, key=len)
-
-
-def _of(method: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return a method's arrays under their own names."""
-    return {name.removeprefix(f"{method}/"): array for name, array in arrays.items() if name.startswith(f"{method}/")}

@@ -19,12 +19,15 @@ block of rows.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.drift.detector import Alarm, Floats, Parameters
+from glasstream import form
+from glasstream.drift.detector import ANY_NUMBER, Alarm, Floats, Parameters
+from glasstream.form import LARGEST_SQUARE, LARGEST_SUM, MOST, Field
 from glasstream.jit import bare_kernel
 
 # Columns of `counts`: count of numbers in the window, count of bucket sizes in use, count of numbers since the detector
@@ -32,6 +35,23 @@ from glasstream.jit import bare_kernel
 _WIDTH, _IN_USE, _TICK, _ALARMED = range(4)
 # Columns of `sums`: sum and sum of squared deviations of the window.
 _TOTAL, _SQUARES = range(2)
+
+MOST_BUCKETS: Final = 1_000
+"""Largest value of `max_buckets`."""
+_OF: Final = "ADWIN"
+
+
+class _Meta(msgspec.Struct, forbid_unknown_fields=True):
+    buckets: Annotated[int, msgspec.Meta(ge=0, le=MOST_BUCKETS + 1)]
+
+
+_FORM: Final = {
+    "counts": Field("i8", ("series", 4), 0, MOST),
+    "sums": Field("f8", ("series", 2), -LARGEST_SQUARE, LARGEST_SQUARE),
+    "filled": Field("i2", ("series", "sizes"), 0, MOST_BUCKETS),
+    "totals": Field("f8", ("used",), -LARGEST_SUM, LARGEST_SUM),
+    "squares": Field("f8", ("used",), 0.0, LARGEST_SQUARE),
+}
 
 
 @dataclass(slots=True)
@@ -102,21 +122,44 @@ class Adwin:
         }
 
     @classmethod
-    def restore(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def restore(
+        cls,
+        meta: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        parameters: Parameters | None = None,
+        series: int = ANY_NUMBER,
+    ) -> Self:
+        found, places = form.read(_FORM, arrays, _OF), form.values(meta, _Meta, _OF).buckets
+        counts, filled = found["counts"], found["filled"].astype(np.int64)
+        form.expect(len(counts) <= series, f"at most {series} series", len(counts), _OF)
+        most = max(0, places - 1) if parameters is None else int(parameters["max_buckets"])
+        given = len(counts) == 0 or places == most + 1
+        form.expect(given, f"room for {most + 1} buckets of each size", places, _OF)
+        _check_windows(counts, filled, most)
+        form.expect(found["totals"].size == filled.sum(), f"{filled.sum()} buckets", found["totals"].size, _OF)
         made = cls()
-        counts, sums, filled = arrays["counts"], arrays["sums"], arrays["filled"]
-        s = len(counts)
-        if counts.shape != (s, 4) or sums.shape != (s, 2) or filled.ndim != 2 or len(filled) != s:
-            raise ValueError(f"expected {s} series, got arrays of shapes {counts.shape}, {sums.shape}, {filled.shape}")
-        made._make_room(s, filled.shape[1], int(meta["buckets"]))
-        made.counts[:], made.sums[:], made.filled[:, : filled.shape[1]] = counts, sums, filled
+        made._make_room(len(counts), filled.shape[1], places)
+        made.counts[:], made.sums[:], made.filled[:] = counts, found["sums"], filled
         used = made._used()
-        made.totals[used], made.squares[used] = arrays["totals"], arrays["squares"]
+        made.totals[used], made.squares[used] = found["totals"], found["squares"]
         return made
 
     def _used(self) -> NDArray[np.bool_]:
         """Return the (s, sizes, max_buckets + 1) mask of the buckets in use."""
         return np.arange(self.totals.shape[2]) < self.filled[:, :, np.newaxis]
+
+
+def _check_windows(counts: NDArray[np.int64], filled: NDArray[np.int64], most: int) -> None:
+    """Raise FrameError unless the counters say of each window what its buckets say: the kernels index by both."""
+    in_use, sizes = counts[:, _IN_USE], np.arange(filled.shape[1])
+    form.expect(in_use.max(initial=0) == sizes.size < 53, "buckets of every size that is in use", filled.shape, _OF)
+    inside = sizes < in_use[:, np.newaxis]
+    fits = np.where(inside, (filled >= 1) & (filled <= most), filled == 0).all(axis=1)
+    form.expect(fits.all(), f"1 to {most} buckets of each size in use", filled[~fits][:1], _OF)
+    width = (filled << sizes).sum(axis=1)
+    fits = counts[:, _WIDTH] == width
+    form.expect(fits.all(), "as many numbers as the buckets hold", counts[~fits][:1], _OF)
+    form.expect((counts[:, _ALARMED] <= 1).all(), "an alarm or none", counts[:, _ALARMED].max(initial=0), _OF)
 
 
 def _widened(array: Any, shape: tuple[int, ...]) -> Any:

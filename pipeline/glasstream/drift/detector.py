@@ -1,13 +1,16 @@
 """Interface of the drift detectors, which watch series of numbers."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Parameters = dict[str, float | int | str]
+
+ANY_NUMBER: Final = 2**20
+"""Largest number of series of which a state may be if nothing else bounds it."""
 
 
 class Alarm(NamedTuple):
@@ -64,11 +67,24 @@ class Detectors(Protocol):
         """Return the state for a successor: JSON values and arrays."""
 
     @classmethod
-    def restore(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def restore(
+        cls,
+        meta: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        parameters: Parameters | None = None,
+        series: int = ANY_NUMBER,
+    ) -> Self:
         """Restore the detectors from a saved state.
+
+        Parameters
+        ----------
+        parameters
+            Parameters of every detector, if they are known. The state must fit them.
+        series
+            Largest number of series.
 
         Raises
         ------
-        KeyError, TypeError, ValueError
-            The state is incomplete, or its arrays do not fit each other.
+        FrameError
+            The state is damaged or forged: no detectors can have it.
         """

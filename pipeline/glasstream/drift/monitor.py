@@ -1,18 +1,21 @@
 """All detectors of one stream."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
 from glasstream.drift.detector import Alarm, Detectors, Parameters
 from glasstream.drift.settings import DETECTORS, DriftSettings
-from glasstream.errors import StateError
+from glasstream.form import LARGEST, LARGEST_SUM, Field
 from glasstream.jit import kernel
 
 Floats = NDArray[np.float64]
+_OF: Final = "drift detectors"
+_SMOOTHED: Final = {"smoothed": Field("f8", ("series", 2), -LARGEST_SUM, LARGEST_SUM)}
 
 
 class WatchedSignal(NamedTuple):
@@ -100,7 +103,7 @@ class DriftMonitor:
         parameters = self.settings.parameters(self.seed, series)
         found = []
         for order, one in enumerate(watched):
-            name, values = f"{one.signal}/{one.method}", one.values
+            name, values = f"{one.signal}/{one.method}", np.clip(one.values, -LARGEST, LARGEST)  # squares stay finite
             if self.settings.values == "smoothed" and one.smooth:
                 values = self.smoothed.setdefault(name, Smoothed()).update(values, self.alpha)
             detectors = self.detectors.get(name)
@@ -121,21 +124,38 @@ class DriftMonitor:
         arrays |= {f"{name}/smoothed": one.sums.copy() for name, one in self.smoothed.items()}
         return meta, arrays
 
-    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(
+        self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], methods: Collection[str], features: int
+    ) -> None:
         """Restore the detectors from a saved state.
+
+        Parameters
+        ----------
+        methods
+            Methods whose signals can be watched.
+        features
+            Number of features of the stream.
 
         Raises
         ------
-        StateError
-            The state is incomplete, or its arrays do not fit each other.
+        FrameError
+            The state is damaged or forged.
         """
-        try:
-            for name, inner in meta.items():
-                own = {key[len(name) + 1 :]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
-                if "smoothed" in own:
-                    self.smoothed[name] = Smoothed(np.array(own.pop("smoothed"), np.float64))
-                self.detectors[name] = DETECTORS[self.settings.detector].restore(inner, own)
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateError(
-                f"drift detectors: the state is not one that this version wrote ({error!r}); upgrade, or start anew"
-            ) from error
+        series = max(1, features)
+        parameters = self.settings.parameters(self.seed, series)
+        known = {f"{signal}/{method}" for signal in self.settings.signals for method in ("", *methods)}
+        form.expect(meta.keys() <= known, "detectors of watched signals", sorted(meta.keys() - known), _OF)
+        for name, inner in meta.items():
+            own = form.part(f"{name}/", arrays)
+            if "smoothed" in own:
+                self.smoothed[name] = self._restored_smoothing(own, f"{_OF} of {name}", series)
+            self.detectors[name] = DETECTORS[self.settings.detector].restore(inner, own, parameters, series)
+
+    def _restored_smoothing(self, arrays: Mapping[str, NDArray[Any]], of: str, series: int) -> Smoothed:
+        sums = form.read(_SMOOTHED, arrays, of)["smoothed"]
+        weight, number = sums.T
+        form.expect(len(sums) <= series, f"at most {series} series", len(sums), of)
+        begun = (weight >= 0.5 * self.alpha) & (weight <= 2.0)
+        fits = np.where(weight == 0.0, number == 0.0, begun & (np.abs(number) <= 2.0 * LARGEST * weight))
+        form.expect(fits.all(), f"weights from {self.alpha:g} to 1 and their sums", sums[~fits][:1], of)
+        return Smoothed(sums)

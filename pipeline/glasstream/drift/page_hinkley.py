@@ -13,18 +13,22 @@ reports the means before and after it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.drift.detector import Alarm, Floats, Parameters
+from glasstream import form
+from glasstream.drift.detector import ANY_NUMBER, Alarm, Floats, Parameters
+from glasstream.form import LARGEST_SUM, Field
 from glasstream.jit import kernel
 
 # Columns of `sums`: count, mean and sum of the numbers so far; the two cumulative sums and their extremes; the count
 # and the sum of the numbers up to each extreme; whether the newest number raised an alarm.
 _N, _MEAN, _SUM, _UP, _DOWN, _LOWEST, _HIGHEST, _LOW_N, _LOW_SUM, _HIGH_N, _HIGH_SUM, _ALARMED = range(12)
 _COLUMNS = 12
+_OF: Final = "Page-Hinkley"
+_FORM: Final = {"sums": Field("f8", ("series", _COLUMNS), -LARGEST_SUM, LARGEST_SUM)}
 
 
 @dataclass(slots=True)
@@ -66,10 +70,21 @@ class PageHinkley:
         return {}, {"sums": self.sums.copy()}
 
     @classmethod
-    def restore(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        sums = np.array(arrays["sums"], np.float64)
-        if sums.ndim != 2 or sums.shape[1] != _COLUMNS:
-            raise ValueError(f"expected {_COLUMNS} numbers a series, got an array of shape {sums.shape}")
+    def restore(
+        cls,
+        meta: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        parameters: Parameters | None = None,
+        series: int = ANY_NUMBER,
+    ) -> Self:
+        sums = form.read(_FORM, arrays, _OF)["sums"]
+        form.expect(not meta, "no values", meta, _OF)
+        form.expect(len(sums) <= series, f"at most {series} series", len(sums), _OF)
+        counts = sums[:, [_N, _LOW_N, _HIGH_N]]
+        whole = (counts >= 0.0) & (counts <= sums[:, _N : _N + 1]) & (counts == np.floor(counts))
+        form.expect(whole.all(), "an extreme among the numbers so far", counts[~whole.all(axis=1)][:1], _OF)
+        alarmed = sums[:, _ALARMED]
+        form.expect(((alarmed == 0.0) | (alarmed == 1.0)).all(), "an alarm or none", alarmed, _OF)
         return cls(sums)
 
 

@@ -13,7 +13,7 @@ from glasstream.aggregator.overlap import Overlap
 from glasstream.aggregator.smoothing import Smoothing
 from glasstream.background.reservoir import Reservoir, Wanted
 from glasstream.draws import stream_key
-from glasstream.errors import ModelError, SettingsError, StateError
+from glasstream.errors import FrameError, ModelError, SettingsError, StateError
 from glasstream.estimators.incremental import IncrementalImportance, findings, held
 from glasstream.explain.ipfi import contributions, set_contributions
 from glasstream.explain.losses import Loss
@@ -170,7 +170,7 @@ class IncrementalPFI(IncrementalImportance):
             own = self.smoothing
             self.smoothing = Smoothing.restore(own.alpha, own.overlap, int(meta["count"]), arrays)
             self._restore_meta(meta)
-        except (KeyError, TypeError, ValueError) as error:
+        except (FrameError, KeyError, TypeError, ValueError) as error:
             raise StateError(f"iPFI: the state is not one of an estimator with these settings ({error!r})") from error
         for one, rows in zip(self._reservoirs, saved, strict=True):
             one.rows = rows

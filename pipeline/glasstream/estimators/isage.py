@@ -15,7 +15,7 @@ from glasstream.background.reservoir import Reservoir, Wanted
 from glasstream.background.settings import StorageSettings
 from glasstream.background.storage import ConditionalStorage
 from glasstream.draws import stream_key
-from glasstream.errors import ModelError, SettingsError, StateError
+from glasstream.errors import FrameError, ModelError, SettingsError, StateError
 from glasstream.estimators.incremental import IncrementalImportance, findings, held
 from glasstream.explain.isage import contributions, correctable
 from glasstream.explain.losses import Loss, with_classes
@@ -200,11 +200,11 @@ class IncrementalSAGE(IncrementalImportance):
             The state is incomplete or does not fit, or removal is conditional.
         """
         reservoir = self._reservoir()
-        aggregator = SageAggregator.restore(self._alpha, meta, arrays, self._overlap)
         try:
+            aggregator = SageAggregator.restore(self._alpha, meta, arrays, self._overlap)
             rows = held(reservoir, arrays["reservoir"])
             self._restore_meta(meta)
-        except (KeyError, TypeError, ValueError) as error:
+        except (FrameError, KeyError, TypeError, ValueError) as error:
             raise StateError(f"iSAGE: the state is not one of an estimator with these settings ({error!r})") from error
         reservoir.rows, self.aggregator = rows, aggregator
 

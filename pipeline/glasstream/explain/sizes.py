@@ -56,6 +56,17 @@ def sizes(block: ExplainRequest) -> Sizes:
     return Sizes(own, answer, answers)
 
 
+def bounded(block: ExplainRequest) -> ExplainRequest:
+    """Return a block that was received, or refuse it if its answer can be larger than any answer to a learner's block.
+
+    What an explainer allocates follows from the size of the answer: a small block can name a grid of many points.
+    """
+    size = 0 if block.refused or not block.count else sizes(block).answer
+    if size <= LARGEST:
+        return block
+    return refused(block, f"expected contributions of at most {LARGEST:,} bytes, but they can take {size:,}")
+
+
 def pieces(block: ExplainRequest) -> Iterator[ExplainRequest]:
     """Cut a block into pieces of at most `LARGEST` bytes, and refuse a single row that is larger.
 

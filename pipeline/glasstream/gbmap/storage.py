@@ -9,16 +9,32 @@ from typing import Any, Final
 
 import numpy as np
 
+from glasstream import form
 from glasstream.errors import FrameError, ModelError
+from glasstream.form import Field
 from glasstream.gbmap.encoding import Encoding
 from glasstream.gbmap.map import BoostedMap
 from glasstream.gbmap.settings import LOSSES, UNITS
-from glasstream.models.contract.arrays import Array, read_fields, read_matrices, require, require_starts
+from glasstream.models.contract.arrays import Array, require, require_starts, sealed
 from glasstream_topics import frames
 
 KIND: Final = "gbmap"
 VERSION: Final = 1
 _FRAME: Final = f"a {KIND} frame"
+_MAP: Final = {
+    "weights": Field("f8", ("learners", "features")),
+    "constants": Field("f8", ("learners",)),
+    "offsets": Field("f8", ("learners",)),
+    "signs": Field("f8", ("learners",), -1, 1, whole=True),
+    "numbers": Field("f8", (2,)),
+}
+_ENCODING: Final = {
+    "means": Field("f8", ("columns",)),
+    "deviations": Field("f8", ("columns",), np.finfo(np.float64).smallest_subnormal, np.inf),
+    "codes": Field("f8", ("codes",)),
+    "starts": Field("i8", ("starts",), 0, form.MOST),
+    "categorical": Field("b1", ("columns",), 0, 1),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +98,7 @@ def decode(data: bytes | memoryview) -> StoredMaps:
     frame = frames.decode(data, KIND, VERSION)
     forms, about = frame.meta.get("maps"), frame.meta.get("about")
     require(isinstance(forms, list) and bool(forms) and isinstance(about, dict), "maps and what they are about", _FRAME)
-    maps = tuple(_map(frame.arrays, number, form) for number, form in enumerate(forms or []))
+    maps = tuple(_map(frame.arrays, number, meta) for number, meta in enumerate(forms or []))
     require(len({one.features for one in maps}) == 1, "maps on the same features", _FRAME)
     encoding = _encoding(frame.arrays) if frame.meta.get("encoded") is True else None
     if encoding is not None:
@@ -94,33 +110,20 @@ def decode(data: bytes | memoryview) -> StoredMaps:
     return StoredMaps(maps, encoding, about or {})
 
 
-def _map(arrays: Mapping[str, Array], number: int, form: object) -> BoostedMap:
-    if not isinstance(form, dict) or form.get("unit") not in UNITS or form.get("loss") not in LOSSES:
-        raise FrameError(f"{_FRAME}: expected the unit and the loss of a map, got {form!r:.200}")
-    name = f"map.{number}."
-    [weights] = read_matrices(arrays, [(f"{name}weights", "f8", 2)], _FRAME)
-    vectors = [(f"{name}{field}", "f8") for field in ("constants", "offsets", "signs", "numbers")]
-    constants, offsets, signs, numbers = read_fields(arrays, vectors, _FRAME)
-    require(numbers.shape == (2,) and np.isfinite(numbers).all(), "beta and f_0", _FRAME)
+def _map(arrays: Mapping[str, Array], number: int, meta: object) -> BoostedMap:
+    if not isinstance(meta, dict) or meta.get("unit") not in UNITS or meta.get("loss") not in LOSSES:
+        raise FrameError(f"{_FRAME}: expected the unit and the loss of a map, got {meta!r:.200}")
+    found = form.read(_MAP, form.part(f"map.{number}.", arrays), f"{_FRAME}, map {number}")
+    beta, initial = found.pop("numbers").tolist()
     try:
-        return BoostedMap(
-            weights, constants, offsets, signs, form["unit"], float(numbers[0]), form["loss"], float(numbers[1])
-        )
+        return BoostedMap(**found, unit=meta["unit"], beta=beta, loss=meta["loss"], initial=initial)
     except ModelError as error:
         raise FrameError(f"{_FRAME} that holds no map: {error}") from error
 
 
 def _encoding(arrays: Mapping[str, Array]) -> Encoding:
-    fields = [("means", "f8"), ("deviations", "f8"), ("codes", "f8"), ("starts", "i8"), ("categorical", "b1")]
-    means, deviations, codes, starts, categorical = read_fields(
-        arrays, [(f"encoding.{name}", dtype) for name, dtype in fields], _FRAME
-    )
-    require(
-        means.shape == deviations.shape == categorical.shape, "means, deviations and kinds of the same columns", _FRAME
-    )
-    require(np.isfinite(means).all() and (deviations > 0).all(), "finite means and deviations above 0", _FRAME)
-    require_starts(starts, len(means), len(codes), "codes of each column", _FRAME)
-    require(
-        np.isfinite(codes).all() and not np.diff(starts)[~categorical].any(), "finite codes of categories only", _FRAME
-    )
-    return Encoding(means, deviations, codes, starts, categorical)
+    found = form.read(_ENCODING, form.part("encoding.", arrays), _FRAME)
+    codes, starts, categorical = found["codes"], found["starts"], found["categorical"]
+    require_starts(starts, len(categorical), len(codes), "codes of each column", _FRAME)
+    form.expect(not np.diff(starts)[~categorical].any(), "codes of categories only", starts, _FRAME)
+    return Encoding(**{name: sealed(array, array.dtype) for name, array in found.items()})

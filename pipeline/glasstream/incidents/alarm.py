@@ -1,14 +1,16 @@
 """An alarm and the rows since: what an incident is judged by."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.incidents.series import Series
+from glasstream import form
+from glasstream.form import FINITE, LARGEST_SQUARE, Count, Field
+from glasstream.incidents.series import Name, Series
 from glasstream.incidents.verdict import Judgement, Level
 from glasstream_topics.incidents import Onset
 
@@ -17,8 +19,32 @@ GATHERED = 150
 JUDGED_AGAIN = 600
 """Rows after an alarm up to which the verdict may change."""
 
+NORMAL = 2_100
+"""Rows after an alarm from which on the change counts as the new normal."""
+QUIET = 3
+"""Number of comparisons in a row that must find everything as before, so that an incident is over."""
+
 _NUMBERS = 20_000  # that an alarm keeps: those of wide streams are judged by fewer rows
 _META = ("row", "side", "onset", "number", "judgement", "rows", "summed", "quiet")
+_OF: Final = "an alarm"
+_FORM: Final = {
+    "gathered": Field("f8", ("rows", "levels"), -FINITE, FINITE, missing=True),
+    "sums": Field("f8", (3, "levels"), -LARGEST_SQUARE, LARGEST_SQUARE),
+}
+
+
+class _Saved(msgspec.Struct, forbid_unknown_fields=True):
+    """JSON values of the state of an `Alarm`, in the order of `_META`."""
+
+    row: Count
+    side: Literal["input", "pair", "label", "loss", "reasoning"]
+    onset: Onset
+    number: Count
+    judgement: Judgement | None
+    rows: Annotated[int, msgspec.Meta(ge=0, le=NORMAL)]
+    summed: Annotated[int, msgspec.Meta(ge=0, le=JUDGED_AGAIN)]
+    quiet: Annotated[int, msgspec.Meta(ge=0, le=QUIET)]
+
 
 Floats = NDArray[np.float64]
 
@@ -103,18 +129,30 @@ class Alarm:
         return meta, {"gathered": self.gathered, "sums": self.sums}
 
     @classmethod
-    def restored(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Alarm":
+    def restored(
+        cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], features: int, known: Collection[Name]
+    ) -> "Alarm":
         """Restore an alarm from a saved state.
+
+        Parameters
+        ----------
+        features, known
+            Number of features of the stream, and its series.
 
         Raises
         ------
-        KeyError, TypeError, ValueError
-            The state is incomplete.
+        FrameError
+            The state is damaged or forged.
         """
-        own = dict(meta)
-        onset = msgspec.convert(own.pop("onset"), Onset)
-        judgement = msgspec.convert(own.pop("judgement"), Judgement | None)
-        gathered, sums = np.array(arrays["gathered"]), np.array(arrays["sums"])
-        if gathered.ndim != 2 or sums.shape != (3, gathered.shape[1]):
-            raise ValueError(f"expected sums of {gathered.shape[-1]} levels, got {sums.shape}")
-        return cls(onset=onset, judgement=judgement, gathered=gathered, sums=sums, **own)
+        saved = form.values(meta, _Saved, _OF)
+        found = form.read(_FORM, arrays, _OF, levels=1 + features)
+        summed = saved.rows if saved.rows <= JUDGED_AGAIN else (saved.rows - 1) % GATHERED + 1
+        form.expect(saved.summed == summed, f"sums of {summed} rows", saved.summed, _OF)
+        most = min(saved.rows, JUDGED_AGAIN)
+        fits = min(1, most) <= len(found["gathered"]) <= most
+        form.expect(fits, f"up to {most} gathered rows", len(found["gathered"]), _OF)
+        judged, changed = saved.judgement is not None, [] if saved.judgement is None else saved.judgement.changed
+        form.expect(judged == (saved.number > 0) and (not judged or summed > 0), "a judged incident", saved.number, _OF)
+        form.expect(set(changed) <= set(known), f"changes of {len(known)} series", changed, _OF)
+        fields: dict[str, Any] = {name: getattr(saved, name) for name in _META}
+        return cls(**fields | found)

@@ -52,15 +52,19 @@ LEVEL_SCALES: Final = 5
 LEARNING: Final = 2_000.0
 """Number of rows in which the importance of features changes because the model learns."""
 
+LONGEST: Final = 50
+"""Largest number of rows of a block."""
+
+MOST_WEALTH: Final = 1e200
+"""Largest wealth of a bet."""
+
 _RECENT = 500.0  # most rows over which the mean loss of a bin is taken
 _OUTLIER = 100.0  # standard deviations: larger deviations of a level count as this one in its variance
 _ROBUST_FROM = 100.0  # rows
-_LONGEST = 50  # rows of a block
 _SELDOM = 16  # rows after which a block of one row may become longer
 _FEWEST_SUMS = 15  # that tell how much sums vary
 _EXCESS, _ERRORS = 0.1, 2.5  # least excess of a variance that matters, and by how many standard errors it exceeds this
 _LEAST = 0.04
-_MOST = 1e200
 _TAIL = 0.02
 _TAIL_BET = 0.1
 _UPWARDS, _BOTH_WAYS = 0.3, 0.12  # stake per standard deviation
@@ -118,7 +122,7 @@ def _play(wealth, best, start, row, factor):  # type: ignore[no-untyped-def]
     """Return a bet's new Shiryaev-Roberts statistic, its CUSUM, and the row at which the CUSUM began."""
     if best <= 1.0:
         best, start = 1.0, row
-    return min((wealth + 1.0) * factor, _MOST), min(best * factor, _MOST), start
+    return min((wealth + 1.0) * factor, MOST_WEALTH), min(best * factor, MOST_WEALTH), start
 
 
 @bare_kernel
@@ -188,7 +192,7 @@ def block_rows(rows, memory, squares, s, first, scales):  # type: ignore[no-unty
         if factor > 1.0 + _EXCESS + _ERRORS * np.sqrt(2.0 / sums):
             longest = max(longest, factor, 2.0 * factor - half)
         half = factor
-    return int(np.ceil(min(_LONGEST, longest)))
+    return int(np.ceil(min(LONGEST, longest)))
 
 
 @bare_kernel

@@ -6,6 +6,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
+from glasstream.form import LARGEST_SUM, Count
+
 SETTLED: Final = 300
 """First rows that do not count, because a model that has hardly begun to learn is at its worst."""
 RUN: Final = 600
@@ -17,7 +20,7 @@ _OUTLIER = 100.0  # times the mean: larger losses count as this one
 class Past:
     """The highest mean loss of `RUN` consecutive rows, so far."""
 
-    rows: int = 0
+    rows: Count = 0
     whole: float = 0.0
     """Sum of all losses."""
     run: float = 0.0
@@ -36,6 +39,12 @@ class Past:
                 if (self.rows - SETTLED) % RUN == 0:
                     mean, self.run = self.run / RUN, 0.0
                     self.highest = mean if self.highest is None else max(self.highest, mean)
+
+    def check(self) -> None:
+        """Raise FrameError unless the numbers are sums of losses."""
+        highest = 0.0 if self.highest is None else self.highest
+        largest = max(map(abs, (self.whole, self.run, highest)))
+        form.expect(largest <= LARGEST_SUM, f"sums within ±{LARGEST_SUM:g}", largest, "past losses")
 
     def exceeded(self, loss: float) -> bool:
         """Return whether a mean loss is higher than that of any run."""

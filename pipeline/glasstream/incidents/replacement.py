@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
+from glasstream.form import LARGEST_SUM, MOST, Field
 from glasstream_topics.incidents import Affected, Evidence, Onset
 
 ROWS: Final = 300
@@ -17,6 +19,20 @@ VERDICT: Final = "model_pushed"
 _SHIFTED: Final = 0.1  # of all importance, from which on a feature is affected
 _MOST: Final = 10
 _META: Final = ("number", "onset", "rows")
+_OF: Final = "a replaced model"
+_FORM: Final = {
+    "before": Field("f8", ("levels",), missing=True),
+    "sums": Field("f8", ("levels",), -LARGEST_SUM, LARGEST_SUM),
+}
+
+
+class _Saved(msgspec.Struct, forbid_unknown_fields=True):
+    """JSON values of the state of a `Replacement`, in the order of `_META`."""
+
+    number: Annotated[int, msgspec.Meta(ge=1, le=MOST)]
+    onset: Onset
+    rows: Annotated[int, msgspec.Meta(ge=0, lt=ROWS)]
+
 
 Floats = NDArray[np.float64]
 
@@ -111,11 +127,10 @@ class Replacement:
 
         Raises
         ------
-        KeyError, TypeError, ValueError
-            The state is incomplete.
+        FrameError
+            The state is damaged or forged.
         """
-        before, sums = np.array(arrays["before"], np.float64), np.array(arrays["sums"], np.float64)
-        if before.shape != (1 + features,) or sums.shape != before.shape:
-            raise ValueError(f"expected loss and importance of {features} features, got {before.shape}, {sums.shape}")
-        onset = msgspec.convert(meta["onset"], Onset)
-        return cls(int(meta["number"]), onset, before, sums, int(meta["rows"]))
+        saved = form.values(meta, _Saved, _OF)
+        found = form.read(_FORM, arrays, _OF, levels=1 + features)
+        fields: dict[str, Any] = {name: getattr(saved, name) for name in _META}
+        return cls(**fields | found)

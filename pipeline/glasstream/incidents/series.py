@@ -1,12 +1,15 @@
 """The watched series of one stream: their bins, their bets, and which of them exceed their share of the budget."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
+from glasstream.form import FINITE, LARGEST_SQUARE, MOST, Count, Field
 from glasstream.incidents import betting
 from glasstream.incidents.histogram import Histogram
 from glasstream.incidents.pairs import Pair, differences, find_pairs, ranks
@@ -27,6 +30,61 @@ _BUDGET_ROWS = 100_000.0
 _SHARES = {"input": 0.5, "label": 0.1, "loss": 0.25, "reasoning": 0.15}  # of the budget
 
 Floats = NDArray[np.float64]
+
+_OF: Final = "incidents"
+_LARGEST_RANKS: Final = 1e6  # of a sum of up to 128 ranks or deviations, which are small, and of its square
+_BETS: Final = ("values", betting.VALUE_BETS)
+_LEVEL_BETS: Final = ("levels", betting.LEVEL_BETS)
+_WEALTH: Final = betting.MOST_WEALTH
+_VALUES: Final = {
+    "edges": Field("f8", ("values", betting.EDGES), -FINITE, FINITE),
+    "used": Field("i8", ("values",), -1, betting.EDGES, start=-1),
+    "counts": Field("f8", ("values", betting.BINS + 1), 0, MOST, whole=True),
+    "risk": Field("f8", ("values", betting.BINS)),
+    "answer": Field("f8", ("values", betting.BINS)),
+    "seen": Field("i8", ("values",), 0, MOST),
+    "open_sums": Field("f8", ("values", 2 * betting.SCALES), -_LARGEST_RANKS, _LARGEST_RANKS),
+    "squares": Field("f8", ("values", 2 * betting.SCALES), 0.0, _LARGEST_RANKS),
+    "block": Field("i8", ("values",), 1, betting.LONGEST, start=1),
+    "members": Field("i8", ("values", 2), -1, MOST, start=-1),
+    "gathered": Field("i8", ("values",), 0, betting.LONGEST),
+    "product": Field("f8", _BETS, 0.0, _WEALTH, start=1),
+    "wealth": Field("f8", _BETS, 0.0, _WEALTH),
+    "best": Field("f8", _BETS, 0.0, _WEALTH, start=1),
+    "start": Field("i8", _BETS, 0, MOST),
+    "origin": Field("i8", (*_BETS, 2), -(2.0**63), 2.0**63),
+}
+"""Arrays of series of values."""
+_LEVELS: Final = {
+    "mean": Field("f8", ("levels",)),
+    "robust": Field("f8", ("levels",)),
+    "variance": Field("f8", ("levels",), 0.0, LARGEST_SQUARE),
+    "number": Field("f8", ("levels",), 0, MOST, whole=True),
+    "level_open_sums": Field("f8", ("levels", betting.SCALES), -_LARGEST_RANKS, _LARGEST_RANKS),
+    "level_squares": Field("f8", ("levels", betting.SCALES), 0.0, _LARGEST_RANKS),
+    "level_block": Field("i8", ("levels",), 1, betting.LONGEST, start=1),
+    "level_gathered": Field("i8", ("levels",), 0, betting.LONGEST),
+    "level_product": Field("f8", _LEVEL_BETS, 0.0, _WEALTH, start=1),
+    "level_wealth": Field("f8", _LEVEL_BETS, 0.0, _WEALTH),
+    "level_best": Field("f8", _LEVEL_BETS, 0.0, _WEALTH, start=1),
+    "level_start": Field("i8", _LEVEL_BETS, 0, MOST),
+    "level_origin": Field("i8", (*_LEVEL_BETS, 2), -(2.0**63), 2.0**63),
+}
+"""Arrays of series of levels."""
+_CALIBRATION: Final = {
+    "buffer": Field("f8", ("kept", "calibrating"), -FINITE, FINITE, missing=True),
+    "earlier": Field("f8", ("rows", 2, "levels"), -LARGEST_SQUARE, LARGEST_SQUARE, missing=True),
+}
+
+
+class SeriesMeta(msgspec.Struct):
+    """JSON values of the state of `Series`."""
+
+    kinds: list[Annotated[int, msgspec.Meta(ge=0, le=_TEXT)]]
+    calibrating: list[Count]
+    pairs: list[Pair]
+    rows_of_earlier: Annotated[list[Count], msgspec.Meta(max_length=_STEPS)]
+    moves: list[tuple[Annotated[list[Count], msgspec.Meta(min_length=1, max_length=2)], Count]]
 
 
 class Name(NamedTuple):
@@ -229,6 +287,63 @@ class Series:
         if not self.calibrating:
             self._calibrate_next()
 
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the state for a successor: JSON values and arrays."""
+        meta: dict[str, Any] = {
+            "kinds": self.kinds,
+            "calibrating": self.calibrating,
+            "pairs": [list(pair) for pair in self.pairs],
+            "rows_of_earlier": self.rows_of_earlier,
+            "moves": list(self.moves.items()),
+        }
+        return meta, {"buffer": self.buffer, "earlier": self.earlier, **self.arrays}
+
+    def restore(self, saved: SeriesMeta, arrays: Mapping[str, NDArray[Any]], row: int) -> None:
+        """Restore a saved state of a stream whose newest row is `row`.
+
+        Raises
+        ------
+        FrameError
+            The state is damaged or forged.
+        """
+        self.widen(saved.kinds)
+        width = self.width
+        for pair in saved.pairs:
+            fits = 0 <= pair.first < width and 0 <= pair.second < width and pair.first != pair.second
+            form.expect(fits, f"pairs of {width} features", list(pair), _OF)
+            self.watch_pair(pair)
+        members = self.arrays["members"]
+        found = form.read(_VALUES, arrays, _OF, values=1 + width + len(self.pairs))
+        found |= form.read(_LEVELS, arrays, _OF, levels=1 + width)
+        sizes = {"calibrating": len(saved.calibrating), "rows": len(saved.rows_of_earlier), "levels": 1 + width}
+        found |= form.read(_CALIBRATION, arrays, _OF, **sizes)
+        form.expect(np.array_equal(found["members"], members), "members that are those of the pairs", members, _OF)
+        self.calibrating = saved.calibrating
+        self.buffer, self.earlier = found.pop("buffer"), found.pop("earlier")
+        self.rows_of_earlier, self.arrays = saved.rows_of_earlier, found
+        self.moves = {tuple(slots): moves for slots, moves in saved.moves}
+        self._check(row)
+
+    def _check(self, row: int) -> None:
+        """Raise FrameError unless the parts of a restored state fit each other and the newest row."""
+        used, edges, width = self.arrays["used"], self.arrays["edges"], self.width
+        begun = np.flatnonzero(used[: 1 + width] < 0)
+        fits = self.calibrating == sorted(set(self.calibrating)) and set(self.calibrating) <= set(begun.tolist())
+        form.expect(fits, f"calibration of series without bins, of {begun.tolist()}", self.calibrating, _OF)
+        form.expect((used[1 + width :] >= 0).all(), "bins of each pair", used[1 + width :], _OF)
+        most = self._calibration_rows if self.calibrating else 1
+        form.expect(len(self.buffer) < most, f"fewer than {most} rows of a calibration", len(self.buffer), _OF)
+        inside = np.arange(1, betting.EDGES) < used[:, np.newaxis]
+        form.expect((np.diff(edges) > 0)[inside].all(), "edges in ascending order", edges, _OF)
+        form.expect((np.abs(edges[0]) <= form.LARGEST).all(), f"labels within ±{form.LARGEST:g}", edges[0], _OF)
+        for prefix in ("", "level_"):
+            start, seqs = self.arrays[prefix + "start"], self.arrays[prefix + "origin"][..., 0]
+            form.expect(start.max() <= row, f"bets that began up to row {row}", start.max(), _OF)
+            form.expect(seqs.min() >= 0, "events from 0 on as origins", seqs.min(), _OF)
+        variances = self.earlier[:, 1]
+        form.expect(not (variances < 0).any(), "variances from 0 on", variances, _OF)
+        form.expect((np.isnan(self.earlier[:, 0]) == np.isnan(variances)).all(), "means with variances", variances, _OF)
+
     def _end_pairs(self, anew: Collection[int]) -> set[int]:
         """End the pairs of features that begin anew, and return the features of these pairs."""
         lasts = [pair.first not in anew and pair.second not in anew for pair in self.pairs]
@@ -331,42 +446,9 @@ def _fresh_values(number: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of series of values without rows, in the order that `glasstream.incidents.betting.feed` takes,
     and the events at which bets began.
     """
-    bets = (number, betting.VALUE_BETS)
-    return {
-        "edges": np.zeros((number, betting.EDGES)),
-        "used": np.full(number, -1),
-        "counts": np.zeros((number, betting.BINS + 1)),
-        "risk": np.zeros((number, betting.BINS)),
-        "answer": np.zeros((number, betting.BINS)),
-        "seen": np.zeros(number, np.int64),
-        "open_sums": np.zeros((number, 2 * betting.SCALES)),
-        "squares": np.zeros((number, 2 * betting.SCALES)),
-        "block": np.ones(number, np.int64),
-        "members": np.full((number, 2), -1, np.int64),
-        "gathered": np.zeros(number, np.int64),
-        "product": np.ones(bets),
-        "wealth": np.zeros(bets),
-        "best": np.ones(bets),
-        "start": np.zeros(bets, np.int64),
-        "origin": np.zeros((*bets, 2), np.int64),
-    }
+    return form.empty(_VALUES, values=number)
 
 
 def _fresh_levels(number: int) -> dict[str, NDArray[Any]]:
     """Return the same of series of levels."""
-    bets = (number, betting.LEVEL_BETS)
-    return {
-        "mean": np.zeros(number),
-        "robust": np.zeros(number),
-        "variance": np.zeros(number),
-        "number": np.zeros(number),
-        "level_open_sums": np.zeros((number, betting.SCALES)),
-        "level_squares": np.zeros((number, betting.SCALES)),
-        "level_block": np.ones(number, np.int64),
-        "level_gathered": np.zeros(number, np.int64),
-        "level_product": np.ones(bets),
-        "level_wealth": np.zeros(bets),
-        "level_best": np.ones(bets),
-        "level_start": np.zeros(bets, np.int64),
-        "level_origin": np.zeros((*bets, 2), np.int64),
-    }
+    return form.empty(_LEVELS, levels=number)

@@ -2,7 +2,7 @@
 
 A series that exceeds its limit raises an alarm. Some rows later, an incident is opened with a verdict, or the alarm is
 dismissed if these rows do not confirm it. While an incident is open, rows are compared with those before it, and no
-other incident begins. It is over when `_QUIET` comparisons in a row find everything as it was. After `NORMAL` rows, the
+other incident begins. It is over when `QUIET` comparisons in a row find everything as it was. After `NORMAL` rows, the
 change is the new normal: the series that changed are compared with later rows from then on.
 
 If somebody replaces the model of a stream, that is an incident of its own. From then on, later rows are compared with
@@ -11,32 +11,41 @@ those of the new model.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
 from glasstream.draws import stream_key
-from glasstream.incidents.alarm import GATHERED, JUDGED_AGAIN, Alarm, Floats
-from glasstream.incidents.pairs import Pair
+from glasstream.form import Count
+from glasstream.incidents.alarm import GATHERED, JUDGED_AGAIN, NORMAL, QUIET, Alarm, Floats
 from glasstream.incidents.past import Past
 from glasstream.incidents.replacement import VERDICT, Replacement
-from glasstream.incidents.series import Name, Series
+from glasstream.incidents.series import Name, Series, SeriesMeta
 from glasstream.incidents.summary import of_replacement, summary
 from glasstream.incidents.verdict import Judgement, Level, Sample, judge
 from glasstream_topics.incidents import Incident, Onset
 
-NORMAL = 2_100
-"""Rows after an alarm from which on the change counts as the new normal."""
-
 _LASTING = 1_200
 """Rows for which the loss must stay high before the model alone is blamed: most models that adapt recover sooner."""
-_QUIET = 3
 _LESS = {"concept_moved": "model_replaced"}
 """A verdict, and the one that cannot replace it later, because that one rests on the absence of evidence."""
 _STANDARD_ERRORS = 2.0
 _NO_TIME = np.iinfo(np.int64).min
+_OF: Final = "incidents"
+
+
+class _Meta(SeriesMeta, forbid_unknown_fields=True, kw_only=True):
+    """JSON values of the state of `IncidentWatch`."""
+
+    names: list[str]
+    classes: bool
+    incidents: Count
+    past: Past
+    alarm: dict[str, Any] | None = None
+    replacement: dict[str, Any] | None = None
 
 
 class Rows(NamedTuple):
@@ -249,8 +258,8 @@ class IncidentWatch:
                 yield self._record("open", one, judgement, now)
         else:
             one.quiet = one.quiet + 1 if _as_before(first, judge(sample), sample.loss) else 0
-            if one.quiet >= _QUIET or one.rows >= NORMAL:
-                status = "over" if one.quiet >= _QUIET else "normal"
+            if one.quiet >= QUIET or one.rows >= NORMAL:
+                status = "over" if one.quiet >= QUIET else "normal"
                 yield self._record(status, one, first, now)
                 answers = first.verdict == "concept_moved"  # the loss also falls because the model has learned them
                 self.series.renew(first.changed if status == "normal" else (), answers=answers)
@@ -313,16 +322,12 @@ class IncidentWatch:
         """Return the state for a successor: JSON values and arrays."""
         meta: dict[str, Any] = {
             "names": self.names,
-            "kinds": self.kinds,
             "classes": self.classes,
             "incidents": self.incidents,
-            "calibrating": self.series.calibrating,
-            "pairs": [list(pair) for pair in self.series.pairs],
-            "rows_of_earlier": self.series.rows_of_earlier,
-            "moves": list(self.series.moves.items()),
             "past": msgspec.to_builtins(self.past),
         }
-        arrays = {"buffer": self.series.buffer, "earlier": self.series.earlier, **self.series.arrays}
+        own, arrays = self.series.state()
+        meta |= own
         if self.alarm is not None:
             meta["alarm"], own = self.alarm.state()
             arrays |= {f"alarm.{name}": array for name, array in own.items()}
@@ -331,43 +336,41 @@ class IncidentWatch:
             arrays |= {f"replacement.{name}": array for name, array in own.items()}
         return meta, arrays
 
-    def restore(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(
+        self,
+        meta: object,
+        arrays: Mapping[str, NDArray[Any]],
+        row: int = form.MOST,
+        features: Sequence[tuple[str, int]] | None = None,
+    ) -> None:
         """Restore a saved state.
+
+        Parameters
+        ----------
+        row
+            The newest row.
+        features
+            Names and kinds of the stream's features, if they are known.
 
         Raises
         ------
-        KeyError, TypeError, ValueError
-            The state is incomplete.
+        FrameError
+            The state is damaged or forged.
         """
-        self.names, self.kinds = [str(name) for name in meta["names"]], [int(kind) for kind in meta["kinds"]]
-        self.classes = bool(meta["classes"])
-        self.incidents = int(meta["incidents"])
-        self.past = msgspec.convert(meta["past"], Past)
-        self.series.widen(self.kinds)
-        for pair in msgspec.convert(meta["pairs"], list[Pair]):
-            self.series.watch_pair(pair)
-        self.series.calibrating = [int(place) for place in meta["calibrating"]]
-        self.series.moves = {tuple(slots): int(moves) for slots, moves in meta["moves"]}
-        self.series.buffer = np.array(arrays["buffer"])
-        self.series.rows_of_earlier = [int(row) for row in meta["rows_of_earlier"]]
-        self.series.earlier = np.array(arrays["earlier"])
-        shape = (len(self.series.rows_of_earlier), 2, 1 + len(self.names))
-        if self.series.earlier.shape != shape:
-            raise ValueError(f"expected earlier levels of shape {shape}, got {self.series.earlier.shape}")
-        for name, array in self.series.arrays.items():
-            saved = np.array(arrays[name])
-            if saved.shape != array.shape or saved.dtype != array.dtype:
-                raise ValueError(f"expected {name} of {array.dtype}{array.shape}, got {saved.dtype}{saved.shape}")
-            self.series.arrays[name] = saved
-        if "alarm" in meta:
-            self.alarm = Alarm.restored(meta["alarm"], _of("alarm.", arrays))
-        if "replacement" in meta:
-            own = _of("replacement.", arrays)
-            self.replacement = Replacement.restored(meta["replacement"], own, len(self.names))
-
-
-def _of(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        saved = form.values(meta, _Meta, _OF)
+        form.expect(len(saved.names) == len(saved.kinds), "a kind of each feature", saved.kinds, _OF)
+        known = list(zip(saved.names, saved.kinds, strict=True))
+        form.expect(features is None or known == list(features)[: len(known)], "features of the stream", known, _OF)
+        saved.past.check()
+        self.names, self.kinds, self.classes = saved.names, list(saved.kinds), saved.classes
+        self.incidents, self.past = saved.incidents, saved.past
+        self.series.restore(saved, arrays, row)
+        width = len(self.names)
+        if saved.alarm is not None:
+            self.alarm = Alarm.restored(saved.alarm, form.part("alarm.", arrays), width, self.series.names)
+        if saved.replacement is not None:
+            own = form.part("replacement.", arrays)
+            self.replacement = Replacement.restored(saved.replacement, own, width)
 
 
 def _as_before(first: Judgement, now: Judgement | None, loss: Level) -> bool:

@@ -4,12 +4,14 @@
 and therefore gives an event the same number.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from glasstream import form
 from glasstream.ingest.limits import IngestLimits
 from glasstream_topics.events import LARGEST, Event
 from glasstream_topics.events_dead import Reason
@@ -47,6 +49,33 @@ def label(value: str | bool | int | float) -> str | None:
 
 CLASSES_BYTES: Final = 128 * 1024
 """Largest size in bytes of all class names of a stream together, as JSON, because every block of rows carries them."""
+
+
+def check_saved(
+    task: Task | None, kind: type | None, classes: Sequence[str], chosen: Task | None, limits: IngestLimits, of: str
+) -> None:
+    """Check what a saved state says of the labels of its stream.
+
+    Parameters
+    ----------
+    task, kind, classes
+        Task, kind of the labels, and classes of the state.
+    chosen
+        Task of the settings.
+    of
+        Name of the state, for errors.
+
+    Raises
+    ------
+    FrameError
+        No stream can have them under these settings.
+    """
+    form.expect(task is not None or (chosen is None and kind is None), "a task where there is a label", task, of)
+    form.expect(chosen in (None, task), f"the task {chosen}", task, of)
+    regression = task is not Task.CLASSIFICATION
+    form.expect(not regression or kind in (None, float), "numbers as labels of a regression", kind, of)
+    form.expect(not (regression and classes), "no classes of a regression", classes, of)
+    form.distinct(classes, limits.classes, CLASSES_BYTES, "classes", of)
 
 
 @dataclass(slots=True)

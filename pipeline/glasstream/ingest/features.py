@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
 from glasstream.ingest.limits import IngestLimits
 from glasstream_topics.events import LARGEST
 
@@ -136,6 +137,26 @@ class FeatureTable:
             _slot={name: slot for slot, name in enumerate(names)},
             _names_bytes=sum(map(_json_bytes, names)),
         )
+
+    @classmethod
+    def of_state(
+        cls, limits: IngestLimits, names: list[str], kinds: list[Kind], categories: list[list[str]], of: str
+    ) -> "FeatureTable":
+        """Return a table with the names, kinds and categories of a saved state.
+
+        Raises
+        ------
+        FrameError
+            No stream can have them within these limits; `of` names the state.
+        """
+        form.distinct(names, limits.features, NAMES_BYTES, "names of features", of)
+        fits = len(names) == len(kinds) == len(categories)
+        form.expect(fits, "a kind and categories for each feature", (len(kinds), len(categories)), of)
+        for name, kind, texts in zip(names, kinds, categories, strict=True):
+            form.expect(kind is Kind.TEXT or not texts, f"categories of texts only, not of {name!r}", texts, of)
+            fits = len(set(texts)) == len(texts) <= limits.categories
+            form.expect(fits, f"at most {limits.categories} distinct categories of {name!r}", len(texts), of)
+        return cls.restored(limits, names, kinds, categories)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all fields except the remembered forms, which follow from the others."""

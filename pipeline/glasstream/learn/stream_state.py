@@ -19,9 +19,9 @@ import numpy as np
 from glasstream.background.background import Background
 from glasstream.errors import ModelError
 from glasstream.explain.losses import loss_for, possible_tasks
-from glasstream.ingest.admission import CLASSES_BYTES, Task
+from glasstream.ingest.admission import Task, check_saved
 from glasstream.ingest.decode import Rejected
-from glasstream.ingest.features import NAMES_BYTES, FeatureCounts, FeatureTable, Kind
+from glasstream.ingest.features import FeatureCounts, FeatureTable, Kind
 from glasstream.ingest.waiting import Waiting
 from glasstream.learn.entries import Entries
 from glasstream.learn.expected import ExpectedPerformance, Saved
@@ -350,28 +350,14 @@ def _kept(kept: Unlabelled | None) -> _Unlabelled | None:
     return _Unlabelled([*kept.x.items()], kept.label, kept.value, kept.ts, probabilities)
 
 
-def _distinct(texts: Sequence[str], most: int, size: int, what: str) -> None:
-    written = sum(len(msgspec.json.encode(text)) for text in texts)
-    require(len(set(texts)) == len(texts) <= most and written <= size, what, _OF)
-
-
 def _check_admission(found: _Data, settings: Settings) -> None:
-    task, chosen = found.task, settings.model.chosen_task
-    require(task is not None or (chosen is None and found.target is None), "a task where there is a label", _OF)
-    require(chosen in (None, task), f"the task {chosen}", _OF)
-    require(task is Task.CLASSIFICATION or found.target in (None, "number"), "numbers as targets of a regression", _OF)
-    require(task is Task.CLASSIFICATION or not found.classes, "no classes of a regression", _OF)
-    _distinct(found.classes, settings.limits.classes, CLASSES_BYTES, "distinct classes within the limits")
+    kind = None if found.target is None else _TARGETS[found.target]
+    check_saved(found.task, kind, found.classes, settings.model.chosen_task, settings.limits, _OF)
 
 
 def _features(found: _Data, settings: Settings, fixed: FixedModel | None) -> FeatureTable:
     names, kinds, categories, limits = found.names, found.kinds, found.categories, settings.limits
-    _distinct(names, limits.features, NAMES_BYTES, "distinct names of features within the limits")
-    require(len(names) == len(kinds) == len(categories), "a kind and categories for each feature", _OF)
-    for kind, texts in zip(kinds, categories, strict=True):
-        require(kind is Kind.TEXT or not texts, "categories of texts only", _OF)
-        require(len(set(texts)) == len(texts) <= limits.categories, "distinct categories within the limits", _OF)
-    features = FeatureTable.restored(limits, names, kinds, categories)
+    features = FeatureTable.of_state(limits, names, kinds, categories, _OF)
     features.counts = FeatureCounts(found.retyped, found.over_limit)
     if found.task is not None:
         features.model_takes_text = takes_text(settings.model.name, found.task)

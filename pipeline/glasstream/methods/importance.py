@@ -1,10 +1,11 @@
 """What methods with one contribution per row and feature share: smoothing, and the records of `importance`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from glasstream import form
 from glasstream.aggregator.intervals import Interval, normal
 from glasstream.aggregator.overlap import INDEPENDENT, Overlap
 from glasstream.aggregator.smoothing import Smoothing
@@ -91,5 +92,11 @@ class ImportanceAggregator:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"count": self.count}, dict(self.smoothing.arrays())
 
-    def restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
-        self.smoothing = Smoothing.restore(self.smoothing.alpha, self.overlap, int(meta["count"]), arrays)
+    def restore(self, meta: Mapping[str, Any], arrays: Arrays, kinds: Sequence[int]) -> None:
+        count = form.values(meta.get("count"), form.Count, f"{self.name}, its count")
+        self.smoothing = Smoothing.restore(self.smoothing.alpha, self.overlap, count, arrays)
+        self._check_width(kinds)
+
+    def _check_width(self, kinds: Sequence[int]) -> None:
+        width = len(self.smoothing.raw)
+        form.expect(width <= len(kinds), f"at most {len(kinds)} features", width, self.name)

@@ -3,17 +3,20 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.aggregator.curves import Curves, Effect, IceCurve, PerRow
+from glasstream import form
+from glasstream.aggregator.curves import Curves, CurvesMeta, Effect, IceCurve, PerRow
 from glasstream.background import knots
 from glasstream.background.grids import Grids, categorical
 from glasstream.background.reservoir import Drawn
 from glasstream.errors import StateError
 from glasstream.explain import ipdp
+from glasstream.form import Count
 from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.methods.method import Arrays, Drawing, Method, Moment, OutputRecord, Passing, Signals
 from glasstream.models.contract.predictor import Predictor
@@ -77,6 +80,13 @@ def _points(draws: Arrays, slot: int, width: int) -> NDArray[np.float64]:
     return points
 
 
+class _Meta(CurvesMeta, forbid_unknown_fields=True):
+    """JSON values of the state of `_Aggregator`."""
+
+    kinds: list[Annotated[int, msgspec.Meta(ge=0, le=2)]]
+    texts: list[tuple[Count, list[tuple[Count, str]]]]
+
+
 class _Aggregator:
     """Smooth the ICE curves and their grids."""
 
@@ -130,20 +140,25 @@ class _Aggregator:
         return found
 
     def records(self, moment: Moment) -> Iterator[OutputRecord]:
-        used: dict[int, dict[int, str]] = {}
         many = len(self.curves.outputs) > 1
         for effect in self.curves.effects(self.settings.explain.level):
             name = moment.names[effect.slot]
-            if self.kinds[effect.slot] == Kind.TEXT:
-                codes = {int(code) for points in (effect.grid, *(ice.grid for ice in effect.ice)) for code in points}
-                known = self.texts.get(effect.slot, {})
-                used.setdefault(effect.slot, {}).update({code: known[code] for code in codes})
             yield OutputRecord(
                 effects.TOPIC.name,
                 effects.key(moment.stream, name, effect.output if many else None),
                 self._encode(effect, moment, name),
             )
-        self.texts = used
+        slots = (slot for slot, kind in enumerate(self.kinds[: len(self.curves.grid)]) if kind == Kind.TEXT)
+        self.texts = {
+            slot: {code: self.texts[slot][code] for code in codes} for slot in slots if (codes := self._codes(slot))
+        }
+
+    def _codes(self, slot: int) -> list[int]:
+        """Return the codes among the points of a feature with categories, also those of rows that are only kept."""
+        curves = self.curves
+        ice = curves.ice_points[:, :, slot]
+        codes = np.unique(np.concatenate([curves.grid[slot][curves.weight[slot] > 0.0], ice[~np.isnan(ice)]]))
+        return [int(code) for code in codes.tolist()]
 
     def _encode(self, effect: Effect, moment: Moment, name: str) -> bytes:
         grid, (curve, margin) = self._named(effect.slot, effect.grid, effect.curve, effect.margin)
@@ -188,10 +203,27 @@ class _Aggregator:
         texts = [[slot, sorted(self.texts[slot].items())] for slot in sorted(self.texts)]
         return {**meta, "kinds": [int(kind) for kind in self.kinds], "texts": texts}, arrays
 
-    def restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
-        self.curves = Curves.restore(self.curves.alpha, self.settings.ipdp.ice, meta, arrays)
-        self.kinds = [int(kind) for kind in meta["kinds"]]
-        self.texts = {int(slot): {int(code): str(text) for code, text in named} for slot, named in meta["texts"]}
+    def restore(self, meta: Mapping[str, Any], arrays: Arrays, kinds: Sequence[int]) -> None:
+        saved = form.values(meta, _Meta, self.name)
+        self.curves = curves = Curves.restore(self.curves.alpha, self.settings.ipdp.ice, meta, arrays)
+        self.kinds, width = saved.kinds, len(curves.categorical)
+        form.expect(
+            saved.kinds == list(kinds)[: len(saved.kinds)], f"features of the kinds {kinds}", saved.kinds, self.name
+        )
+        form.expect(width <= len(saved.kinds), f"at most {len(saved.kinds)} features", width, self.name)
+        fits = np.array_equal(curves.categorical, categorical(saved.kinds[:width]))
+        form.expect(fits, f"categories of features of the kinds {saved.kinds}", curves.categorical, self.name)
+        self.texts = {slot: dict(named) for slot, named in saved.texts}
+        for slot in np.flatnonzero(categorical(saved.kinds[:width])).tolist():
+            codes = self._codes(slot)
+            unknown = (
+                [code for code in codes if code not in self.texts.get(slot, {})]
+                if saved.kinds[slot] == Kind.TEXT
+                else []
+            )
+            form.expect(
+                not unknown, f"texts of the categories {codes} of feature {slot}", f"none of {unknown}", self.name
+            )
 
 
 def _over_outputs(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """The method iSAGE (paper 002). See `glasstream.explain.isage` and `glasstream.aggregator.isage`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from glasstream.background.orders import orders
 from glasstream.background.reservoir import Drawn, Wanted
 from glasstream.background.settings import StorageSettings
 from glasstream.explain import isage
+from glasstream.form import LARGEST
 from glasstream.ingest.features import FeatureTable
 from glasstream.methods.importance import ImportanceAggregator
 from glasstream.methods.method import Arrays, Drawing, Method, Passing, Signals
@@ -19,6 +20,7 @@ from glasstream.methods.settings import IsageSettings
 from glasstream.models.contract.predictor import Predictor
 from glasstream.settings import Settings
 from glasstream_topics.contributions import Contributions
+from glasstream_topics.methods import LARGEST_SQUARED, SQUARES
 from glasstream_topics.requests import ExplainRequest
 
 if TYPE_CHECKING:
@@ -99,8 +101,11 @@ class _Aggregator(ImportanceAggregator):
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return self.sage.state()
 
-    def restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
-        self._use(SageAggregator.restore(self.smoothing.alpha, meta, arrays, self.overlap))
+    def restore(self, meta: Mapping[str, Any], arrays: Arrays, kinds: Sequence[int]) -> None:
+        loss = self.settings.explain.loss
+        most = 2 * LARGEST_SQUARED if loss is None or loss in SQUARES else LARGEST
+        self._use(SageAggregator.restore(self.smoothing.alpha, meta, arrays, self.overlap, most))
+        self._check_width(kinds)
 
 
 class Isage(Method):

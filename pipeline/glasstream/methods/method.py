@@ -123,13 +123,18 @@ class MethodAggregator(Protocol):
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state for a successor: JSON values and arrays."""
 
-    def restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
+    def restore(self, meta: Mapping[str, Any], arrays: Arrays, kinds: Sequence[int]) -> None:
         """Restore a saved state.
+
+        Parameters
+        ----------
+        kinds
+            Kinds of the stream's features.
 
         Raises
         ------
-        StateError, KeyError, TypeError, ValueError
-            The state is incomplete.
+        FrameError
+            The state is damaged or forged.
         """
 
 

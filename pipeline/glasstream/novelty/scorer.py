@@ -2,24 +2,43 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.errors import FrameError, InputError
+from glasstream import form
+from glasstream.errors import FrameError, InputError, ModelError
+from glasstream.form import Count, Field
 from glasstream.gbmap import storage
 from glasstream.gbmap.attributions import local_attributions
-from glasstream.gbmap.encoding import Encoding
+from glasstream.gbmap.encoding import LIMIT, Encoding
 from glasstream.gbmap.indicator import DriftIndicator
 from glasstream.gbmap.map import BoostedMap
 from glasstream.gbmap.neighbours import Neighbours
-from glasstream.gbmap.rows import Floats
+from glasstream.gbmap.rows import LARGEST, Floats
 from glasstream.gbmap.storage import StoredMaps
+from glasstream.novelty.settings import NoveltySettings
 from glasstream_topics import frames
 
 KIND: Final = "novelty-map"
 VERSION: Final = 1
+_OF: Final = f"a {KIND} frame"
+_FORM: Final = {
+    "maps": Field("u1", ("bytes",), 0, 255),
+    "numbers": Field("f8", (2,), 0.0, LARGEST),
+    "reference": Field("f8", ("events", "columns"), -LIMIT, LIMIT),
+    "targets": Field("f8", ("events",), -LARGEST, LARGEST),
+}
+
+
+class _Meta(msgspec.Struct, forbid_unknown_fields=True):
+    """JSON values of a map, or of the reason why there is none."""
+
+    version: Count
+    neighbours: Annotated[int, msgspec.Meta(ge=1)] = 1
+    reason: str | None = None
 
 
 class Scores(NamedTuple):
@@ -144,26 +163,30 @@ def no_map(version: int, reason: str) -> bytes:
     return frames.encode(KIND, VERSION, {"version": version, "reason": reason}, {})
 
 
-def decode(data: bytes | memoryview) -> Scorer | str:
+def decode(data: bytes | memoryview, settings: NoveltySettings) -> Scorer | str:
     """Return the scorer that `encode` wrote, with bit-identical scores, or the reason why there is no map.
 
     Raises
     ------
     FrameError
-        The bytes are neither.
+        The bytes are neither, or the map is larger than one that is fitted under these settings.
     """
     frame = frames.decode(data, KIND, VERSION)
-    meta, arrays = frame.meta, frame.arrays
-    if isinstance(reason := meta.get("reason"), str):
-        return reason
+    saved = form.values(frame.meta, _Meta, _OF)
+    if saved.reason is not None:
+        return saved.reason
+    found = form.read(_FORM, frame.arrays, _OF)
+    stored = storage.decode(found["maps"].tobytes())
+    if stored.encoding is None:
+        raise FrameError(f"{_OF}: expected an encoding, got none")
+    sizes = len(found["reference"]), len(stored.maps), max(one.learners for one in stored.maps), saved.neighbours
+    most = settings.window, settings.classes, settings.learners, settings.neighbours
+    fits = all(size <= largest for size, largest in zip(sizes, most, strict=True))
+    form.expect(fits, f"at most {most} rows, maps, learners and neighbours", sizes, _OF)
+    unit, threshold = found["numbers"].tolist()
+    form.expect(unit > 0.0, "a unit above 0", unit, _OF)
     try:
-        stored = storage.decode(arrays["maps"].tobytes())
-        if stored.encoding is None:
-            raise FrameError(f"a {KIND} frame: expected an encoding, got none")
-        unit, threshold = arrays["numbers"].tolist()
-        indicators = held_against(stored.maps, arrays["reference"], arrays["targets"], int(meta["neighbours"]))
-        return Scorer(int(meta["version"]), stored.encoding, indicators, unit, threshold)
-    except (KeyError, TypeError, ValueError, InputError) as error:
-        raise FrameError(
-            f"a {KIND} frame: expected a fitted map, its reference and its threshold: {error!r}"
-        ) from error
+        indicators = held_against(stored.maps, found["reference"], found["targets"], saved.neighbours)
+    except (InputError, ModelError) as error:
+        raise FrameError(f"{_OF}: expected a map and its reference: {error}") from error
+    return Scorer(saved.version, stored.encoding, indicators, unit, threshold)

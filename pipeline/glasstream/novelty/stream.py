@@ -7,29 +7,79 @@ map.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
 from glasstream.drift.adwin import Adwin
 from glasstream.errors import StateError
-from glasstream.ingest.admission import Accepted, Admission, Task
+from glasstream.form import MOST, Count, Field
+from glasstream.ingest.admission import Accepted, Admission, Task, check_saved
 from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.ingest.waiting import Joined, Waiting
 from glasstream.novelty import scorer as codec
 from glasstream.novelty.fit import Request
 from glasstream.novelty.scorer import Scorer
-from glasstream.novelty.window import Labelled, Window, matrix
+from glasstream.novelty.window import ROWS, Labelled, Window, WindowMeta, check_targets, matrix
 from glasstream.settings import Settings
 from glasstream_topics import novelty
 from glasstream_topics.errors import FrameError
-from glasstream_topics.events import Event
+from glasstream_topics.events import LARGEST, Event
 from glasstream_topics.labels import Label
 
 _KINDS: Final = {"number": float, "boolean": bool, "text": str}
 _COUNTS: Final = ("labelled", "next_due", "scored", "flagged", "alarms", "fitted", "unfitted")
 """Names of the numeric attributes that the state contains."""
+_OF: Final = "novelty detector"
+_WAITING: Final = {
+    "seqs": Field("i8", ("events",), 0, MOST),
+    "rows": Field("f8", ("waiting", "d"), -LARGEST, LARGEST, missing=True),
+}
+_MAP: Final = {"map": Field("u1", ("bytes",), 0, 255)}
+
+
+class _Waiting(msgspec.Struct, forbid_unknown_fields=True):
+    """JSON values of the events that wait for their labels."""
+
+    ids: list[str]
+    labelled: list[bool]
+    begun: bool
+    joined: Count
+    missed: Count
+
+
+class _Pending(msgspec.Struct, forbid_unknown_fields=True):
+    """JSON values of the request for the next map."""
+
+    seq: Count
+    classes: list[str]
+    texts: list[int]
+
+
+class _Meta(msgspec.Struct, forbid_unknown_fields=True):
+    """JSON values of the state of a stream."""
+
+    seqs: Count
+    task: Task | None
+    target_kind: Literal["number", "boolean", "text"] | None
+    classes: list[str]
+    names: list[str]
+    kinds: list[Kind]
+    categories: list[list[str]]
+    window: WindowMeta
+    waiting: _Waiting
+    pending: _Pending | None
+    detector: dict[str, Any]
+    labelled: Count
+    next_due: Annotated[int, msgspec.Meta(ge=1, le=2 * MOST)]
+    scored: Count
+    flagged: Count
+    alarms: Count
+    fitted: Count
+    unfitted: Count
 
 
 class Element(NamedTuple):
@@ -119,7 +169,7 @@ class StreamDetector:
         FrameError
             The map is damaged or belongs to another window.
         """
-        found = codec.decode(data)
+        found = codec.decode(data, self.settings.novelty)
         if isinstance(found, Scorer):
             if self.pending is None or found.version != self.pending.seq:
                 raise FrameError(f"stream {self.stream!r}: expected the map that was asked for, got {found.version}")
@@ -263,48 +313,62 @@ class StreamDetector:
             The state is incomplete or damaged.
         """
         try:
-            made = cls.empty(stream, settings)
-            task, kind, pending = meta["task"], meta["target_kind"], meta["pending"]
-            made.admission = Admission(
-                None if task is None else Task(task),
-                int(meta["seqs"]),
-                None if kind is None else _KINDS[kind],
-                settings.limits,
-                dict.fromkeys(str(name) for name in meta["classes"]),
-            )
-            made.features = FeatureTable.restored(
-                settings.limits,
-                [str(name) for name in meta["names"]],
-                [Kind(one) for one in meta["kinds"]],
-                [[str(text) for text in texts] for texts in meta["categories"]],
-            )
-            made.window.restore([str(name) for name in meta["window"]["classes"]], **_of("window", arrays))
-            _restore_waiting(made.waiting, meta["waiting"], **_of("waiting", arrays))
-            made.detector = Adwin.restore(meta["detector"], _of("detector", arrays))
-            for name in _COUNTS:
-                setattr(made, name, int(meta[name]))
-            if pending is not None:
-                made.pending = Request(
-                    stream=stream,
-                    seq=int(pending["seq"]),
-                    rows=arrays["pending/rows"],
-                    targets=arrays["pending/targets"],
-                    classes=tuple(str(name) for name in pending["classes"]),
-                    texts=tuple(int(slot) for slot in pending["texts"]),
-                )
-                made.asked = True
-            if "map" in arrays:
-                made._map = arrays["map"].tobytes()
-                found = codec.decode(made._map)
-                if not isinstance(found, Scorer):
-                    raise ValueError(f"expected a map, got none: {found}")
-                made.scorer = found
-            return made
-        except (KeyError, TypeError, ValueError, FrameError) as error:
+            return cls._restored(stream, settings, form.values(meta, _Meta, _OF), arrays)
+        except FrameError as error:
             raise StateError(
-                f"progress.novelty: the state of stream {stream!r} is not one that this version wrote ({error!r}); "
-                "upgrade the novelty detector, or start a new epoch"
+                f"progress.novelty: expected a state of stream {stream!r} that this version wrote; {error}; use the "
+                f"version that wrote it, or {form.NEW_EPOCH}"
             ) from error
+
+    @classmethod
+    def _restored(
+        cls, stream: str, settings: Settings, saved: _Meta, arrays: Mapping[str, NDArray[Any]]
+    ) -> "StreamDetector":
+        """Return the detector with a saved state; raise FrameError if no stream can have it."""
+        made, limits = cls.empty(stream, settings), settings.limits
+        kind = None if saved.target_kind is None else _KINDS[saved.target_kind]
+        check_saved(saved.task, kind, saved.classes, settings.model.chosen_task, limits, _OF)
+        made.admission = Admission(saved.task, saved.seqs, kind, limits, dict.fromkeys(saved.classes))
+        made.features = FeatureTable.of_state(limits, saved.names, saved.kinds, saved.categories, _OF)
+        known = saved.classes if saved.task is Task.CLASSIFICATION else None
+        made.window.restore(saved.window, form.part("window/", arrays), saved.seqs, made.features, known)
+        _restore_waiting(made.waiting, saved.waiting, form.part("waiting/", arrays), saved.seqs, made.features)
+        made.detector = Adwin.restore(saved.detector, form.part("detector/", arrays), settings.novelty.detector, 1)
+        for name in _COUNTS:
+            setattr(made, name, getattr(saved, name))
+        latest = max(settings.novelty.window, saved.labelled + settings.novelty.stride)
+        form.expect(saved.next_due <= latest, f"the next map at {latest} labels at most", saved.next_due, _OF)
+        form.expect(saved.labelled <= saved.seqs, f"labels of {saved.seqs} events at most", saved.labelled, _OF)
+        if saved.pending is not None:
+            own = form.part("pending/", arrays)
+            made.pending, made.asked = made._restored_request(saved.pending, own, known), True
+        if "map" in arrays:
+            made._map = form.read(_MAP, arrays, _OF)["map"].tobytes()
+            scorer = codec.decode(made._map, settings.novelty)
+            if not isinstance(scorer, Scorer):
+                raise FrameError(f"{_OF}: expected a map, got none: {scorer}")
+            form.expect(scorer.features <= len(saved.names), "a map of the stream's features", scorer.features, _OF)
+            form.expect(0 <= scorer.version < saved.seqs, f"a map of an event before {saved.seqs}", scorer.version, _OF)
+            made.scorer = scorer
+        return made
+
+    def _restored_request(
+        self, saved: _Pending, arrays: Mapping[str, NDArray[Any]], known: Sequence[str] | None
+    ) -> Request:
+        """Return the request for the next map of a saved state; raise FrameError if it is not due later."""
+        of, delay = "request for a map", self.settings.novelty.delay
+        found = form.read(ROWS, arrays, of)
+        rows, texts = found["rows"], tuple(saved.texts)
+        form.expect(
+            saved.seq < self.seqs <= saved.seq + delay, f"events {saved.seq} to {saved.seq + delay}", self.seqs, of
+        )
+        fits = len(rows) <= self.window.size and rows.shape[1] <= len(self.features) and self.features.can_hold(rows)
+        form.expect(fits, f"at most {self.window.size} rows of the stream's features", rows.shape, of)
+        kinds = self.features.kinds[: rows.shape[1]]
+        wanted = tuple(slot for slot, kind in enumerate(kinds) if kind is Kind.TEXT)
+        form.expect(texts == wanted, f"texts in the columns {wanted}", texts, of)
+        check_targets(saved.classes, found["targets"], known, of)
+        return Request(self.stream, saved.seq, rows, found["targets"], tuple(saved.classes), texts)
 
 
 def _waiting_state(waiting: Waiting[list[float]], width: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -322,15 +386,28 @@ def _waiting_state(waiting: Waiting[list[float]], width: int) -> tuple[dict[str,
 
 
 def _restore_waiting(
-    waiting: Waiting[list[float]], meta: Mapping[str, Any], seqs: NDArray[Any], rows: NDArray[Any]
+    waiting: Waiting[list[float]],
+    saved: _Waiting,
+    arrays: Mapping[str, NDArray[Any]],
+    seqs: int,
+    features: FeatureTable,
 ) -> None:
-    kept = iter(rows.tolist())
-    for event_id, labelled, seq in zip(meta["ids"], meta["labelled"], seqs.tolist(), strict=True):
-        waiting.events[str(event_id)] = seq, None if labelled else next(kept)
-    waiting.waiting = len(rows)
-    waiting.begun, waiting.joined, waiting.missed = bool(meta["begun"]), int(meta["joined"]), int(meta["missed"])
-
-
-def _of(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return a part's arrays under their own names."""
-    return {name.removeprefix(f"{part}/"): array for name, array in arrays.items() if name.startswith(f"{part}/")}
+    of, without = "events that wait for labels", saved.labelled.count(False)
+    found = form.read(_WAITING, arrays, of, events=len(saved.ids), waiting=without, d=len(features))
+    numbers = found["seqs"]
+    form.expect(
+        len(set(saved.ids)) == len(saved.ids) == len(saved.labelled),
+        "distinct ids, each with or without a label",
+        saved.ids,
+        of,
+    )
+    form.expect(len(numbers) <= waiting.window, f"at most {waiting.window} events", len(numbers), of)
+    form.expect(saved.begun or not saved.ids, "none before the first has waited", len(saved.ids), of)
+    ascending = (np.diff(numbers) > 0).all() and numbers.max(initial=-1) < seqs
+    form.expect(ascending, f"events before {seqs} in their order", numbers, of)
+    form.expect(features.can_hold(found["rows"]), "values of the stream's features", "others", of)
+    kept = iter(found["rows"].tolist())
+    for event_id, labelled, seq in zip(saved.ids, saved.labelled, numbers.tolist(), strict=True):
+        waiting.events[event_id] = seq, None if labelled else next(kept)
+    waiting.waiting, waiting.begun = without, saved.begun
+    waiting.joined, waiting.missed = saved.joined, saved.missed

@@ -1,16 +1,34 @@
 """The window of the newest labelled events of one stream, to which the next map is fitted."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream import form
+from glasstream.form import MOST, Field
 from glasstream.gbmap.rows import Floats
 from glasstream.ingest.features import FeatureTable, Kind
 from glasstream.novelty.fit import Request
+from glasstream_topics.events import LARGEST
+
+_OF: Final = "window of labelled events"
+ROWS: Final = {
+    "rows": Field("f8", ("events", "d"), -LARGEST, LARGEST, missing=True),
+    "targets": Field("f8", ("events",), -LARGEST, LARGEST),
+}
+"""Events with targets."""
+_FORM: Final = {"seqs": Field("i8", ("events",), 0, MOST), **ROWS}
+
+
+class WindowMeta(msgspec.Struct, forbid_unknown_fields=True):
+    """JSON values of the state of a window."""
+
+    classes: list[str]
 
 
 class Labelled(NamedTuple):
@@ -62,12 +80,52 @@ class Window:
         }
         return {"classes": list(classes)}, arrays
 
-    def restore(self, classes: list[str], seqs: NDArray[Any], rows: NDArray[Any], targets: NDArray[Any]) -> None:
-        """Restore the events of a saved state."""
+    def restore(
+        self,
+        saved: WindowMeta,
+        arrays: Mapping[str, NDArray[Any]],
+        seqs: int,
+        features: FeatureTable,
+        known: Sequence[str] | None,
+    ) -> None:
+        """Restore the events of a saved state.
+
+        Parameters
+        ----------
+        seqs
+            Number of accepted events of the stream.
+        known
+            Classes of the stream; None for a regression.
+
+        Raises
+        ------
+        FrameError
+            The state is damaged or forged.
+        """
+        found = form.read(_FORM, arrays, _OF, d=len(features))
+        events, targets = found["seqs"], found["targets"]
+        form.expect(len(events) <= self.size, f"at most {self.size} events", len(events), _OF)
+        form.expect(events.max(initial=-1) < seqs, f"events before {seqs}", events.max(initial=-1), _OF)
+        form.expect(features.can_hold(found["rows"]), "values of the stream's features", "others", _OF)
+        check_targets(saved.classes, targets, known, _OF)
         given: list[Any] = targets.tolist()
-        if classes:
-            given = [classes[int(place)] for place in given]
-        self.events = deque(Labelled(*event) for event in zip(seqs.tolist(), rows.tolist(), given, strict=True))
+        if saved.classes:
+            given = [saved.classes[int(place)] for place in given]
+        self.events = deque(
+            Labelled(*event) for event in zip(events.tolist(), found["rows"].tolist(), given, strict=True)
+        )
+
+
+def check_targets(classes: Sequence[str], targets: Floats, known: Sequence[str] | None, of: str) -> None:
+    """Raise FrameError unless targets are indices of some of the known classes, or numbers of a regression (None)."""
+    if known is None:
+        form.expect(not classes, "no classes of a regression", classes, of)
+        return
+    form.expect(
+        list(classes) == sorted(set(classes)) and set(classes) <= set(known), "classes of the stream", classes, of
+    )
+    fits = (targets >= 0) & (targets < len(classes)) & (targets == np.floor(targets))
+    form.expect(fits.all(), f"indices of {len(classes)} classes", targets[~fits][:1], of)
 
 
 def _coded(targets: list[str | float]) -> tuple[tuple[str, ...], Floats]:

@@ -13,13 +13,16 @@ import msgspec
 
 from glasstream.aggregator.partition import PartitionAggregator
 from glasstream.aggregator.stream import StreamAggregator
-from glasstream.errors import FrameError
-from glasstream.explain.losses import LOSSES
+from glasstream.errors import FrameError, StateError
+from glasstream.explain.losses import loss_for, possible_tasks
+from glasstream.form import MOST
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.health.server import Note
+from glasstream.models.codec.authentication import Key, Named
 from glasstream.settings import Settings
 from glasstream.stages.names import Identify, agreed_epoch, fingerprint, is_other_topic, known_state, no_identity, topic
+from glasstream.stages.seals import Seals
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import ALL, contributions, drift, progress_aggregator
 from glasstream_topics.contributions import Contributions
@@ -48,9 +51,13 @@ class AggregatorTask:
         Configuration.
     identify
         Function that returns the id of the topic `contributions`.
+    key
+        HMAC key that seals the state; None leaves it plain.
     """
 
-    def __init__(self, partition: int, settings: Settings, identify: Identify = no_identity) -> None:
+    def __init__(
+        self, partition: int, settings: Settings, identify: Identify = no_identity, key: Key | None = None
+    ) -> None:
         self.partition = partition
         self._identify = identify
         self._topic_id: str | None = None
@@ -62,6 +69,7 @@ class AggregatorTask:
         self.alarms: Counter[str] = Counter()
         """Number of drift alarms, by stream."""
         self._fingerprint = fingerprint(settings)
+        self._seals = Seals("aggregator-state", key, self._fingerprint)
         self._sent_offset = -1
         self._chunks: dict[str, int] = {}
         self._failed_said: set[str] = set()
@@ -70,6 +78,9 @@ class AggregatorTask:
         """Start with empty state and these settings."""
         self.settings = settings
         self.core = PartitionAggregator(self.partition, settings)
+        tasks = possible_tasks(settings.model.chosen_task, settings.explain.loss)
+        self._losses = {loss_for(task, settings.explain.loss) for task in tasks}
+        self._dropped = 0
 
     def restore(self, records: dict[bytes, bytes], low: int, high: int) -> int:
         """Resume from the committed state, and ignore rows that it already includes.
@@ -106,12 +117,17 @@ class AggregatorTask:
         for name, progress in restored.streams.items():
             self._chunks[name] = restored.chunks(name)
             if progress.epoch >= epoch:
+                opening = self._seals.opening(where, name, **_names(progress))
                 with known_state(where):
-                    state = restored.state(name)
+                    state = restored.state(name, opening)
                 mine = msgspec.structs.replace(self.settings, epoch=progress.epoch)
                 stream = StreamAggregator.restore(name, mine, dict(state.meta), dict(state.arrays))
+                if (stream.next_row, stream.published_row) != (progress.next_row, progress.published_row):
+                    raise StateError(f"{where}: expected the state of {progress}, got that of row {stream.next_row}")
                 stream.cause = progress.cause
                 self.core.streams[name] = stream
+            if name in self._seals.older:
+                self.core.changed[name] = begin  # so that it is sealed again with the newest key
             restored.parts.pop(name, None)
         self.core.next_offset = begin
         self._sent_offset = found.offset
@@ -124,11 +140,16 @@ class AggregatorTask:
             self._check(block)
             self.core.offer(block, message.offset)
         except FrameError as error:
-            self.damaged += 1
-            if str(self.damaged).strip("0") == "1":  # the 1st, 10th, 100th, ...
-                log.error("Skipping %s, which cannot be aggregated: %s (%d so far)", message.place, error, self.damaged)
+            self._count_damaged(1, f"Skipping {message.place}, which cannot be aggregated: {error}")
             self.core.next_offset = message.offset + 1
             return
+        if self.core.dropped > self._dropped:
+            self._count_damaged(
+                self.core.dropped - self._dropped,
+                f"stream {block.stream!r}: dropping contributions that were far ahead: they took more than twice "
+                "limits.request_bytes, or did not fit the rows before; the learner sends the requests again",
+            )
+            self._dropped = self.core.dropped
         if block.kind == "failed" and block.stream not in self._failed_said:
             self._failed_said.add(block.stream)
             log.warning(
@@ -140,6 +161,13 @@ class AggregatorTask:
             )
         await asyncio.sleep(0)
 
+    def _count_damaged(self, blocks: int, what: str) -> None:
+        """Count blocks that are not used, and log when there is the 1st, the 10th, the 100th, ..."""
+        digits = len(str(self.damaged)) if self.damaged else 0
+        self.damaged += blocks
+        if len(str(self.damaged)) > digits:
+            log.error("%s (%d so far)", what, self.damaged)
+
     def _check(self, block: Contributions) -> None:
         """Reject contributions that do not answer the requests of this partition and these settings.
 
@@ -150,6 +178,10 @@ class AggregatorTask:
         """
         if block.partition != self.partition:
             raise FrameError(f"expected contributions of partition {self.partition}, got those of {block.partition}")
+        if block.first_row + block.count > MOST or block.seqs.max(initial=0) > MOST:
+            raise FrameError(f"expected rows and events up to {MOST}, got row {block.first_row}")
+        if block.loss not in self._losses and (block.loss or block.kind == "ok"):
+            raise FrameError(f"expected a loss of {', '.join(sorted(self._losses))}, got {block.loss!r}")
         if block.kind != "ok":
             return
         methods = [name for name in self.settings.explain.names if block.has(METHODS[name].part).any()]
@@ -158,8 +190,6 @@ class AggregatorTask:
             raise FrameError(f"expected contributions of {', '.join(methods)}, got those of {sorted(given)}")
         if self.settings.drift.finds_incidents and not given.issuperset(WATCHED):
             raise FrameError(f"expected the rows ({', '.join(WATCHED)}), got only {sorted(block.values)}")
-        if block.loss not in LOSSES:
-            raise FrameError(f"expected a loss of {', '.join(LOSSES)}, got {block.loss!r}")
 
     def stalled(self) -> str | None:
         """Return None: this stage waits for nothing that can be lost."""
@@ -219,7 +249,8 @@ class AggregatorTask:
             meta=meta,
             arrays=arrays,
         )
-        pairs = progress_aggregator.encode_stream(state, self._chunks.get(stream.stream, 0))
+        sealing = self._seals.sealing(stream.stream, **_names(state.progress))
+        pairs = progress_aggregator.encode_stream(state, self._chunks.get(stream.stream, 0), seal=sealing)
         self._chunks[stream.stream] = sum(value is not None for _, value in pairs) - 1
         return [ProducerRecord("", key, value) for key, value in pairs]
 
@@ -254,6 +285,17 @@ def notes(partitions: Iterable[AggregatorTask]) -> Iterator[Note]:
     """Yield the notes of a worker."""
     for partition in partitions:
         yield from partition.unexplained()
+
+
+def _names(progress: AggregatorStreamProgress) -> dict[str, Named]:
+    """Return what the record of a stream says of its state. The seal covers all of it."""
+    return {
+        "epoch": progress.epoch,
+        "next_row": progress.next_row,
+        "published_row": progress.published_row,
+        "failed": progress.failed,
+        "cause": progress.cause,
+    }
 
 
 def samples(partitions: Iterable[AggregatorTask]) -> Iterator[Sample]:

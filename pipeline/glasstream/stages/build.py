@@ -156,7 +156,9 @@ def _aggregator(settings: Settings, key: Key | None) -> Stage:
 
     warm_up_aggregator(settings)
     needed = needed_topics("aggregator", settings)
-    stage = _stateful("aggregator", settings, "contributions", partial(AggregatorTask, settings=settings), needed)
+    stage = _stateful(
+        "aggregator", settings, "contributions", partial(AggregatorTask, settings=settings, key=key), needed
+    )
     stage.replaceable = _replaceable(settings)
     watch_over(
         stage,
@@ -174,7 +176,8 @@ def _novelty(settings: Settings, key: Key | None) -> Stage:
 
     fitter = Fitter()
     needed = needed_topics("novelty", settings)
-    stage = _stateful("novelty", settings, "events", partial(NoveltyTask, settings=settings, fitter=fitter), needed)
+    make = partial(NoveltyTask, settings=settings, fitter=fitter, key=key)
+    stage = _stateful("novelty", settings, "events", make, needed)
     stage.remedy = LOST_EVENTS
     stage.services.insert(0, SizeCheck(stage.connection, topic(settings, "events")))
     stage.services.append(fitter)

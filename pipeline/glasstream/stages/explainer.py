@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from glasstream.errors import AuthenticationError, FrameError, ModelError
 from glasstream.explain.explainer import explain, unexplained
+from glasstream.explain.sizes import bounded
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.health.steps import Steps
@@ -26,11 +27,9 @@ from glasstream_topics.snapshots import Identity
 log = logging.getLogger(__name__)
 
 _MODELS = 16
-"""Number of decoded models to keep. A block that names an older model decodes it again."""
-_ALL = 2**63
-"""Bytes of snapshots to hold: all that the learners keep alive (`limits.snapshot_bytes`, and the newest of each
-stream). An explainer that forgot one of them would wait for it for ever.
-"""
+"""Largest number of decoded models to keep. A block that names an older model decodes it again."""
+_MODEL_BYTES = 256 * 2**20
+"""Largest size of the decoded models to keep, if there is more than one."""
 _SAY_WAITING_SECONDS = 10.0
 
 
@@ -64,8 +63,12 @@ class ExplainerTask:
         self.steps = Steps()
         self._key = key
         self._progress = progress
-        self._snapshots = snapshots.Assembler(_ALL)
-        self._models: OrderedDict[Identity, Predictor] = OrderedDict()
+        # Everything that the learners may keep alive: an explainer that forgot a part of it would wait for that part.
+        limits = settings.limits
+        alive = limits.snapshot_bytes + limits.streams * limits.snapshot_largest
+        self._snapshots = snapshots.Assembler(settings.topics.events * alive)
+        self._models: OrderedDict[Identity, tuple[Predictor, int]] = OrderedDict()
+        """Decoded models and their sizes, the least recently used first."""
         self._newest: dict[tuple[str, int], int] = {}
         """Newest version received, per stream and epoch. Versions arrive in order."""
         self._changed = asyncio.Event()
@@ -95,7 +98,7 @@ class ExplainerTask:
     async def handle(self, message: ConsumerRecord) -> list[ProducerRecord]:
         """Explain one block, after waiting for its snapshot."""
         try:
-            block = requests.decode(message.value or b"")
+            block = bounded(requests.decode(message.value or b""))
             if block.partition >= self.settings.topics.events:
                 raise FrameError(f"expected a partition of {self.settings.topics.events}, got {block.partition}")
         except FrameError as error:
@@ -162,7 +165,7 @@ class ExplainerTask:
         """
         identity = Identity(block.stream, block.epoch, block.version)
         try:
-            while (model := self._models.get(identity)) is None:
+            while (found := self._models.get(identity)) is None:
                 if identity in self._refused:
                     self._stalls[partition] = self._refused[identity]
                 with self.steps.time("wait for a snapshot"):
@@ -175,7 +178,12 @@ class ExplainerTask:
             self._stalls.pop(partition, None)
             self._refused.pop(identity, None)
         self._models.move_to_end(identity)
-        return model
+        return found[0]
+
+    @property
+    def _model_bytes(self) -> int:
+        """Number of bytes of the decoded models."""
+        return sum(size for _, size in self._models.values())
 
     async def _decode(self, identity: Identity, data: bytes) -> None:
         """Decode the model of a snapshot.
@@ -199,8 +207,8 @@ class ExplainerTask:
             if self._snapshots.get(*identity) is data:
                 self._snapshots.forget(*identity)
             return
-        self._models[identity] = found.predictor
-        while len(self._models) > _MODELS:
+        self._models[identity] = found.predictor, found.size
+        while len(self._models) > 1 and (len(self._models) > _MODELS or self._model_bytes > _MODEL_BYTES):
             self._models.popitem(last=False)
 
     async def _bytes(self, block: ExplainRequest, identity: Identity) -> bytes | None:

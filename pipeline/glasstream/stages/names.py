@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 
 from glasstream.errors import ContractError, LostInputError, StateError
+from glasstream.form import NEW_EPOCH
 from glasstream.settings import Settings
 from glasstream_topics.progress import Setting
 from glasstream_topics.progress_learner import LearnerPartitionProgress
@@ -21,9 +22,8 @@ _OF_MAPS = ("numpy", "numba", "scipy")
 
 #: Remedy when events are lost that a stage has not used.
 LOST_EVENTS = (
-    "lengthen the retention of the topic; to continue with the records that the broker still has, start a new epoch "
-    "(--set epoch=N on every stage, with N above the epoch that `glasstream state show` prints), or use another "
-    "--prefix"
+    f"lengthen the retention of the topic; to continue with the records that the broker still has, {NEW_EPOCH}, or use "
+    "another --prefix"
 )
 
 
@@ -85,7 +85,7 @@ def known_state(where: str) -> Iterator[None]:
     except ContractError as error:
         raise StateError(
             f"{where}: expected state that this release wrote; {error}; continue with the release that wrote it, or "
-            "use another --prefix"
+            f"{NEW_EPOCH}, or use another --prefix"
         ) from error
 
 

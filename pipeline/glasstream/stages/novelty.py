@@ -16,10 +16,11 @@ from time import perf_counter
 
 import msgspec
 
-from glasstream.errors import LostInputError
+from glasstream.errors import LostInputError, StateError
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.ingest.message import Message, Position
+from glasstream.models.codec.authentication import Key
 from glasstream.novelty.partition import PartitionDetector
 from glasstream.novelty.stream import StreamDetector
 from glasstream.settings import Settings
@@ -33,6 +34,7 @@ from glasstream.stages.names import (
     novelty_fingerprint,
     topic,
 )
+from glasstream.stages.seals import Seals
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import novelty, progress_novelty
 from glasstream_topics.progress_novelty import Anchor, NoveltyPartitionProgress, NoveltyStreamProgress, Restored
@@ -56,14 +58,24 @@ class NoveltyTask:
         Process that fits maps.
     identify
         Function that returns the id of the topic `events`.
+    key
+        HMAC key that seals the state; None leaves it plain.
     """
 
-    def __init__(self, partition: int, settings: Settings, fitter: Fitter, identify: Identify = no_identity) -> None:
+    def __init__(
+        self,
+        partition: int,
+        settings: Settings,
+        fitter: Fitter,
+        identify: Identify = no_identity,
+        key: Key | None = None,
+    ) -> None:
         self.partition = partition
         self._identify = identify
         self._topic_id: str | None = None
         self._fitter = fitter
         self._fingerprint = novelty_fingerprint(settings)
+        self._seals = Seals("novelty-anchor", key, self._fingerprint)
         self._fits: dict[tuple[str, int], Future[bytes]] = {}
         """Maps that were requested and are not used yet, by stream and seq."""
         self._sent_position: Position | None = None
@@ -124,7 +136,10 @@ class NoveltyTask:
 
     def _go_on(self, where: str, restored: Restored, sent: Position, low: int) -> int:
         streams = {name: one for name, one in restored.streams.items() if one.epoch >= self.settings.epoch}
-        anchors = {name: restored.anchor(name) for name in streams}
+        anchors = {
+            name: restored.anchor(name, self._seals.opening(where, name, epoch=one.epoch, seqs=one.anchor))
+            for name, one in streams.items()
+        }
         starts: dict[str, Position] = {}
         for name, one in streams.items():
             anchor = anchors[name]
@@ -145,6 +160,12 @@ class NoveltyTask:
             if anchor is not None:
                 watch = msgspec.structs.replace(self.settings, epoch=one.epoch)
                 made = StreamDetector.restore(name, watch, anchor.meta, anchor.arrays)
+                if made.used != anchor.seqs:
+                    raise StateError(
+                        f"{where}: expected {anchor.seqs} events in the state of {name!r}, got {made.used}"
+                    )
+                if name in self._seals.older:
+                    self._changed[name] = perf_counter()  # so that it is sealed again with the newest key
                 self.core.resume(name, made, one.first_offset, starts[name])
                 self._anchors[name] = starts[name], anchor.seqs
                 self._seqs[name] = anchor.seqs
@@ -294,7 +315,8 @@ class NoveltyTask:
             meta=meta,
             arrays=arrays,
         )
-        pairs = progress_novelty.encode_anchor(anchor, self._chunks.get(name, 0))
+        sealing = self._seals.sealing(name, epoch=anchor.epoch, seqs=anchor.seqs)
+        pairs = progress_novelty.encode_anchor(anchor, self._chunks.get(name, 0), seal=sealing)
         self._chunks[name] = sum(value is not None for _, value in pairs)
         self._anchors[name] = position, detector.used
         self._changed.pop(name, None)

@@ -43,6 +43,8 @@ class Snapshot:
     version: int
     """Number of events that the model had learned."""
     predictor: Predictor
+    size: int
+    """Number of bytes of its frame."""
 
 
 def encode(predictor: Predictor, *, stream: str, epoch: int, version: int, key: Key | None) -> bytes:
@@ -129,7 +131,7 @@ def from_frame(data: bytes, *, key: Key | None) -> Snapshot:
             predictor = OnnxPredictor.from_bytes(opened)
     else:
         predictor = serialization.unpack(frame.meta, frame.arrays)
-    return Snapshot(stream, epoch, version, predictor)
+    return Snapshot(stream, epoch, version, predictor, len(data))
 
 
 def decode(data: bytes | memoryview, *, key: Key | None) -> Predictor:

@@ -25,6 +25,8 @@ NumberCube = Annotated[Array, "f8", 3]
 Tuple = TypeVar("Tuple", bound=NamedTuple)
 
 SNAPSHOT: Final = "model snapshot"
+_PADDED: Final = 1 << 24
+"""Largest number of values of rows that are padded with missing features (128 MiB)."""
 _MISSING: Final = np.empty((0, 0))
 
 
@@ -45,12 +47,14 @@ def as_rows(rows: Floats, width: int) -> Floats:
     Raises
     ------
     ModelError
-        `rows` is not a matrix.
+        `rows` is not a matrix, or would take more than 128 MiB with the features that it lacks.
     """
     array = sealed(rows, np.float64)
     if array.ndim != 2:
         raise ModelError(f"expected rows as float64[n, d], got an array of shape {array.shape}")
     if array.shape[1] < width:
+        if array.shape[0] * width > _PADDED:
+            raise ModelError(f"expected rows of about {width} features, got {array.shape[0]} rows of {array.shape[1]}")
         padded = np.full((array.shape[0], width), np.nan)
         padded[:, : array.shape[1]] = array
         array = sealed(padded, np.float64)

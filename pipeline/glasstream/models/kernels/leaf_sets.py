@@ -78,6 +78,8 @@ def leaf_sets(branches: Branches, features: int) -> LeafSets | None:
     They do not pay off for branches with intervals of one width as cases, for trees of very many leaves, and for
     forests of very many trees with very many thresholds.
     """
+    if branches.root.size * 2 * features > _LIMIT:  # before `_tests` makes a table of trees and features
+        return None
     numeric = branches.threshold[branches.kind == NUMERIC_BINARY]
     if np.any(branches.kind == NUMERIC_MULTIWAY) or np.any(np.isnan(numeric)):
         return None
