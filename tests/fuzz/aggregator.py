@@ -1,6 +1,7 @@
 """A stream of contributions, and the aggregator's state in the middle of it: what two targets mutate."""
 
 import asyncio
+import logging
 import random
 from collections.abc import Sequence
 
@@ -46,6 +47,7 @@ class Aggregated:
 
     def __init__(self, *assignments: str) -> None:
         self.settings: Settings = load(assignments=[*ASSIGNMENTS, *assignments])
+        logging.getLogger("glasstream.stages.aggregator").setLevel(logging.CRITICAL)  # a line for each mutation
         self.blocks = self._explained()
         self.half = int(len(self.blocks) * HALF)
         task = self.task({})

@@ -25,8 +25,8 @@ class PartitionAggregator:
     """Blocks of epochs that their streams have left."""
     waiting_bytes: int = 0
     """Bytes of the blocks that wait: at most twice what a learner may have in flight (`limits.request_bytes`)."""
-    ended_dropped: int = 0
-    """Blocks that were dropped while they waited, of streams that have begun anew since."""
+    dropped: int = 0
+    """Blocks that have waited and were not used: there were too many bytes of them, or they did not fit."""
 
     def offer(self, block: Contributions, offset: int) -> None:
         """Process one message of the partition.
@@ -47,9 +47,10 @@ class PartitionAggregator:
             return
         if stream is None or block.epoch > epoch:
             stream = self._begin(block.stream, block.epoch)
-        waiting, waiting_bytes = stream.oldest_waiting, stream.waiting_bytes
+        waiting, waiting_bytes, dropped = stream.oldest_waiting, stream.waiting_bytes, stream.dropped
         stream.offer(block, offset)
         self.waiting_bytes += stream.waiting_bytes - waiting_bytes
+        self.dropped += stream.dropped - dropped
         while self.waiting_bytes > 2 * self.settings.limits.request_bytes:
             self._drop_furthest()
         if stream.ended:
@@ -62,15 +63,9 @@ class PartitionAggregator:
         fresh = StreamAggregator.empty(name, msgspec.structs.replace(self.settings, epoch=epoch))
         if name in self.streams:
             fresh.records = self.streams[name].records
-            self.ended_dropped += self.streams[name].dropped
             self.waiting_bytes -= self.streams[name].waiting_bytes
         self.streams[name] = fresh
         return fresh
-
-    @property
-    def dropped(self) -> int:
-        """Number of blocks that were dropped while they waited."""
-        return self.ended_dropped + sum(stream.dropped for stream in self.streams.values())
 
     def _drop_furthest(self) -> None:
         """Drop a waiting block of the stream of which most bytes wait: the one that is needed last."""
@@ -78,6 +73,7 @@ class PartitionAggregator:
         self.waiting_bytes -= stream.waiting_bytes
         stream.drop_furthest()
         self.waiting_bytes += stream.waiting_bytes
+        self.dropped += 1
 
     @property
     def offset(self) -> int:

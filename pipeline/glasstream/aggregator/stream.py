@@ -115,7 +115,7 @@ class StreamAggregator:
     ended: bool = False
     """Whether all rows before a reset mark are aggregated, so that the epoch has no more rows."""
     dropped: int = 0
-    """Number of blocks that have waited and were not used: there were too many bytes of them, or they did not fit."""
+    """Number of blocks that have waited and did not fit the rows before them."""
     waiting_bytes: int = 0
     """Bytes of the blocks that wait."""
     _features: list[tuple[str, int]] = field(default_factory=list)
@@ -209,7 +209,6 @@ class StreamAggregator:
     def drop_furthest(self) -> None:
         """Drop the waiting block that is needed last. The learner sends its rows again when they are missing."""
         self._take_waiting(max(self._waiting))
-        self.dropped += 1
 
     def _take_waiting(self, row: int) -> Contributions:
         waiting = self._waiting.pop(row)

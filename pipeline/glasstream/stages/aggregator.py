@@ -19,10 +19,10 @@ from glasstream.form import MOST
 from glasstream.health import catalogue
 from glasstream.health.catalogue import Sample
 from glasstream.health.server import Note
-from glasstream.models.codec.authentication import Key, Named
+from glasstream.models.codec.authentication import Key
 from glasstream.settings import Settings
 from glasstream.stages.names import Identify, agreed_epoch, fingerprint, is_other_topic, known_state, no_identity, topic
-from glasstream.stages.seals import Seals
+from glasstream.stages.seals import AGGREGATOR, Seals, named_by_aggregator
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import ALL, contributions, drift, progress_aggregator
 from glasstream_topics.contributions import Contributions
@@ -69,7 +69,7 @@ class AggregatorTask:
         self.alarms: Counter[str] = Counter()
         """Number of drift alarms, by stream."""
         self._fingerprint = fingerprint(settings)
-        self._seals = Seals("aggregator-state", key, self._fingerprint)
+        self._seals = Seals(AGGREGATOR, key, self._fingerprint)
         self._sent_offset = -1
         self._chunks: dict[str, int] = {}
         self._failed_said: set[str] = set()
@@ -117,7 +117,7 @@ class AggregatorTask:
         for name, progress in restored.streams.items():
             self._chunks[name] = restored.chunks(name)
             if progress.epoch >= epoch:
-                opening = self._seals.opening(where, name, **_names(progress))
+                opening = self._seals.opening(where, name, **named_by_aggregator(progress))
                 with known_state(where):
                     state = restored.state(name, opening)
                 mine = msgspec.structs.replace(self.settings, epoch=progress.epoch)
@@ -249,7 +249,7 @@ class AggregatorTask:
             meta=meta,
             arrays=arrays,
         )
-        sealing = self._seals.sealing(stream.stream, **_names(state.progress))
+        sealing = self._seals.sealing(stream.stream, **named_by_aggregator(state.progress))
         pairs = progress_aggregator.encode_stream(state, self._chunks.get(stream.stream, 0), seal=sealing)
         self._chunks[stream.stream] = sum(value is not None for _, value in pairs) - 1
         return [ProducerRecord("", key, value) for key, value in pairs]
@@ -285,17 +285,6 @@ def notes(partitions: Iterable[AggregatorTask]) -> Iterator[Note]:
     """Yield the notes of a worker."""
     for partition in partitions:
         yield from partition.unexplained()
-
-
-def _names(progress: AggregatorStreamProgress) -> dict[str, Named]:
-    """Return what the record of a stream says of its state. The seal covers all of it."""
-    return {
-        "epoch": progress.epoch,
-        "next_row": progress.next_row,
-        "published_row": progress.published_row,
-        "failed": progress.failed,
-        "cause": progress.cause,
-    }
 
 
 def samples(partitions: Iterable[AggregatorTask]) -> Iterator[Sample]:

@@ -34,7 +34,7 @@ from glasstream.stages.names import (
     novelty_fingerprint,
     topic,
 )
-from glasstream.stages.seals import Seals
+from glasstream.stages.seals import NOVELTY, Seals, named_by_novelty
 from glasstream.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream_topics import novelty, progress_novelty
 from glasstream_topics.progress_novelty import Anchor, NoveltyPartitionProgress, NoveltyStreamProgress, Restored
@@ -75,7 +75,7 @@ class NoveltyTask:
         self._topic_id: str | None = None
         self._fitter = fitter
         self._fingerprint = novelty_fingerprint(settings)
-        self._seals = Seals("novelty-anchor", key, self._fingerprint)
+        self._seals = Seals(NOVELTY, key, self._fingerprint)
         self._fits: dict[tuple[str, int], Future[bytes]] = {}
         """Maps that were requested and are not used yet, by stream and seq."""
         self._sent_position: Position | None = None
@@ -137,7 +137,7 @@ class NoveltyTask:
     def _go_on(self, where: str, restored: Restored, sent: Position, low: int) -> int:
         streams = {name: one for name, one in restored.streams.items() if one.epoch >= self.settings.epoch}
         anchors = {
-            name: restored.anchor(name, self._seals.opening(where, name, epoch=one.epoch, seqs=one.anchor))
+            name: restored.anchor(name, self._seals.opening(where, name, **named_by_novelty(one.epoch, one.anchor)))
             for name, one in streams.items()
         }
         starts: dict[str, Position] = {}
@@ -315,7 +315,7 @@ class NoveltyTask:
             meta=meta,
             arrays=arrays,
         )
-        sealing = self._seals.sealing(name, epoch=anchor.epoch, seqs=anchor.seqs)
+        sealing = self._seals.sealing(name, **named_by_novelty(anchor.epoch, anchor.seqs))
         pairs = progress_novelty.encode_anchor(anchor, self._chunks.get(name, 0), seal=sealing)
         self._chunks[name] = sum(value is not None for _, value in pairs)
         self._anchors[name] = position, detector.used

@@ -5,11 +5,33 @@ holder of the key has saved. The HMAC is verified before anything is decoded.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from glasstream.errors import AuthenticationError, StateError
 from glasstream.form import NEW_EPOCH
 from glasstream.models.codec.authentication import Key, Named, open_sealed, seal
 from glasstream_topics.progress import Open, Seal, Setting
+from glasstream_topics.progress_aggregator import AggregatorStreamProgress
+
+AGGREGATOR: Final = "aggregator-state"
+NOVELTY: Final = "novelty-anchor"
+"""Kinds of sealed states."""
+
+
+def named_by_aggregator(progress: AggregatorStreamProgress) -> dict[str, Named]:
+    """Return what the record of a stream says of its aggregator's state. The seal covers all of it."""
+    return {
+        "epoch": progress.epoch,
+        "next_row": progress.next_row,
+        "published_row": progress.published_row,
+        "failed": progress.failed,
+        "cause": progress.cause,
+    }
+
+
+def named_by_novelty(epoch: int, seqs: int) -> dict[str, Named]:
+    """Return what the record of a stream says of its anchor. The seal covers all of it."""
+    return {"epoch": epoch, "seqs": seqs}
 
 
 class Seals:
