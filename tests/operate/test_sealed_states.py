@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from glasstream.configuration import load
-from glasstream.operate.doctor.progress import sealed_states
+from glasstream.operate.doctor.seals import sealed_states
 from tests.stages.test_sealed_state import NEW, OLD, aggregated, watched
 
 SETTINGS = load(assignments=["topics.events=1"])

@@ -6,15 +6,14 @@ from msgspec.structs import replace
 
 from glasstream.errors import FrameError, GlasstreamError, RecordError, StateError, TopicError
 from glasstream.learn.checkpoint import newly_sealed, verified
-from glasstream.models.codec.authentication import Key
 from glasstream.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
+from glasstream.operate.doctor.seals import sealed_states
 from glasstream.operate.doctor.workers import lag, members, required, workers
 from glasstream.operate.state import Committed, State, Stream, committed, state
 from glasstream.operate.topic_reader import Partition, offsets, read_records
 from glasstream.secret import hmac_key
 from glasstream.settings import Settings
 from glasstream.stages.names import differences, fingerprint, novelty_fingerprint, topic
-from glasstream.stages.seals import AGGREGATOR, NOVELTY, Seals, named_by_aggregator, named_by_novelty
 from glasstream.transport.connection import connection
 from glasstream.transport.topic_check import partition_count
 from glasstream_topics import checkpoints, events_dead, progress_aggregator, progress_learner, progress_novelty
@@ -176,53 +175,11 @@ def _sealed(context: DoctorContext, read: Committed) -> list[Finding]:
             except GlasstreamError:
                 said = f"{name}[{partition}]: the checkpoint of stream {one.stream!r} was sealed with another key"
                 return [fail(check, said, "give the stages the key that sealed the checkpoint")]
-    found = sealed_states(settings, key, read)
+    found = sealed_states(settings, key, read.values)
     if not older:
         return found
     said = f"the newest checkpoints of {len(older)} streams, {older[0]!r} among them, are sealed with an older key"
     return [ok(check, f"{said}: keep that key in the list until the learner has sealed new ones"), *found]
-
-
-def sealed_states(settings: Settings, key: Key, read: Read) -> list[Finding]:
-    """Check that aggregator and novelty detector can open the states that a restart finds; nothing is restored."""
-    older: list[str] = []
-    for kind, module in ((AGGREGATOR, progress_aggregator), (NOVELTY, progress_novelty)):
-        name = topic(settings, module.TOPIC.name)
-        for partition in range(settings.topics.events):
-            where = f"{name}[{partition}]"
-            try:
-                seals = _open_states(where, kind, key, read[name, partition])
-            except RecordError:
-                continue  # the check of the state reports it
-            except (FrameError, StateError) as error:
-                do = "give all stages the key that sealed the state; ops/docs/security.md tells how to add or change it"
-                return [fail("hmac key", str(error), do)]
-            older += sorted(seals)
-    if not older:
-        return []
-    said = f"the states of {len(older)} streams, {older[0]!r} among them, are sealed with an older key"
-    return [ok("hmac key", f"{said}: keep that key in the list until the stages have sealed them again")]
-
-
-def _open_states(where: str, kind: str, key: Key, records: Mapping[bytes, bytes]) -> set[str]:
-    """Open the states of a partition, and return the streams whose state an older key has sealed."""
-    if kind == AGGREGATOR:
-        aggregated = progress_aggregator.restore(records)
-        if aggregated.partition is None:
-            return set()
-        seals = Seals(kind, key, aggregated.partition.fingerprint)
-        for name, one in aggregated.streams.items():
-            if one.epoch >= aggregated.partition.epoch:
-                aggregated.state(name, seals.opening(where, name, **named_by_aggregator(one)))
-        return seals.older
-    watched = progress_novelty.restore(records)
-    if watched.partition is None:
-        return set()
-    seals = Seals(kind, key, watched.partition.fingerprint)
-    for name, own in watched.streams.items():
-        if own.epoch >= watched.partition.epoch:
-            watched.anchor(name, seals.opening(where, name, **named_by_novelty(own.epoch, own.anchor)))
-    return seals.older
 
 
 def _dead(settings: Settings) -> list[Finding]:
