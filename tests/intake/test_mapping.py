@@ -135,6 +135,8 @@ def test_the_number_of_inferred_types_is_bounded() -> None:
         ({"labels_topics": "loans", "labels_id": "i", "labels_target": "y"}, "got loans in both"),
         ({"topics": "a,b", "labels_topics": "l", "labels_id": "i", "labels_target": "y"}, "names 2"),
         ({"format": "csv"}, "intake.columns"),
+        ({"delimiter": '"'}, "intake.delimiter: expected one character, but no quote"),
+        ({"delimiter": ";;"}, "intake.delimiter: expected one character"),
         ({"format": "json-schema"}, "intake.registry"),
         ({"format": "avro"}, "intake.schema"),
         ({"format": "protobuf"}, "intake.schema, message"),

@@ -173,6 +173,11 @@ def test_a_target_of_formatted_numbers_is_refused_unless_it_is_stated(tmp_path: 
     assert len(list(opened(tmp_path, text, types="y=text").events())) == 30
 
 
+def test_a_target_of_very_many_texts_is_reported(tmp_path: Path) -> None:
+    source = opened(tmp_path, "a,y\n" + "".join(f"1,name {n}\n" for n in range(300)))
+    assert source.notices == ["s: column 'y' has 300 different texts in the first 300 rows: each is a class of its own"]
+
+
 @pytest.mark.parametrize("mark", [codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF8])
 def test_a_file_with_a_byte_order_mark(tmp_path: Path, mark: bytes) -> None:
     encoding = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be", codecs.BOM_UTF8: "utf-8"}[mark]

@@ -442,6 +442,21 @@ def test_its_role_may_read_incidents_and_use_its_group_and_nothing_else(monkeypa
     }
 
 
+def test_no_login_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login ann password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+    async def run() -> dict[str, str]:
+        async with Receiver() as receiver:
+            webhook = Webhook(receiver.url, TIMEOUT)
+            await webhook.start()
+            assert (await webhook.post(b"{}", {"Idempotency-Key": "a"})).outcome == "ok"
+            await webhook.stop()
+            return receiver.requests[0].headers
+
+    assert "Authorization" not in asyncio.run(run())
+
+
 @pytest.mark.parametrize(("address", "warns"), [("http://hooks.example.org/s3cr3t", True), ("https://a.b/", False)])
 def test_a_webhook_without_encryption_is_warned_of(address: str, warns: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:

@@ -97,7 +97,9 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stream: ChangesNothing[str] = "@topic"
     types: ChangesNothing[str | None] = None
     columns: ChangesNothing[str | None] = None
-    delimiter: ChangesNothing[Annotated[str, Meta(min_length=1, max_length=1)]] = ","
+    delimiter: ChangesNothing[
+        Annotated[str, Meta(pattern=r'^[^"\r\n]\Z', description="one character, but no quote and no line break")]
+    ] = ","
     labels_topics: ChangesNothing[_Topics | None] = None
     labels_format: ChangesNothing[Format | None] = None
     labels_id: ChangesNothing[str | None] = None

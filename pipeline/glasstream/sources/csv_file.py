@@ -7,6 +7,7 @@ from pathlib import Path
 
 from glasstream.errors import InputError
 from glasstream.ingest.admission import Task, label
+from glasstream.ingest.limits import IngestLimits
 from glasstream.intake import cells
 from glasstream.intake.cells import Reading, reading
 from glasstream.intake.fields import Kind
@@ -86,6 +87,8 @@ class CsvFile:
         distinct = {label(value) for value in fit}
         if task is not Task.REGRESSION and target.stated is None and len(distinct) > CLASSES:
             self._expect_classes(target)
+        if target.kind is Kind.TEXT and len(distinct) > IngestLimits().classes:
+            self._tell(target, f"has {len(distinct):,} different texts in {target.where}: each is a class of its own")
         numbers = target.kind is Kind.NUMBER
         if task is None:
             few = numbers and None not in distinct and len(distinct) <= CLASSES

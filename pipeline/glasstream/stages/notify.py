@@ -108,6 +108,7 @@ class Notifier:
 
     async def _deliver(self, message: ConsumerRecord, name: str, content: bytes) -> None:
         settings, place = self.settings, self._webhook.place
+        await asyncio.sleep(0)  # the incident before this one is acknowledged first, so that a crash repeats only one
         failures = refusals = 0
         while True:
             headers = {"Idempotency-Key": name}

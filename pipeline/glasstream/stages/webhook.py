@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Literal
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from yarl import URL
@@ -44,8 +45,8 @@ class Answer:
 class Webhook:
     """Client of one webhook, a service of the stage.
 
-    It follows no redirects and keeps no cookies. A proxy (``HTTPS_PROXY``) and certificates of authorities
-    (``SSL_CERT_FILE``) come from the environment.
+    It follows no redirects, keeps no cookies, and sends no login of `~/.netrc`. A proxy (``HTTPS_PROXY``) and
+    certificates of authorities (``SSL_CERT_FILE``) come from the environment.
 
     Parameters
     ----------
@@ -67,6 +68,7 @@ class Webhook:
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
+        self._proxy: str | None = None
         self.place = str(self._url.origin())
         """Scheme and host, and the port unless it is the default one. Only this part of the address may be shown."""
 
@@ -76,9 +78,9 @@ class Webhook:
             connector=aiohttp.TCPConnector(ssl=ssl.create_default_context()),
             timeout=self._timeout,
             auto_decompress=False,
-            trust_env=True,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
+        self._proxy = _proxy(self._url)
         if self._url.scheme == "http" and self._url.host not in _LOOPBACK:
             log.warning(
                 "the webhook at %s has no encryption: all networks on the way can read its address and the incidents; "
@@ -97,7 +99,9 @@ class Webhook:
             raise RuntimeError("expected a webhook that was started, got one that was not; call start() first")
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **headers}
         try:
-            async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as response:
+            async with self._session.post(
+                self._url, data=body, headers=headers, allow_redirects=False, proxy=self._proxy
+            ) as response:
                 if 200 <= response.status < 300:
                     return Answer("ok", str(response.status))
                 # Nothing else of the answer: servers repeat the path of the request, which is a secret.
@@ -109,6 +113,11 @@ class Webhook:
             return Answer("failed", f"no answer within {self._timeout.total:g} s")
         except (aiohttp.ClientError, OSError) as error:
             return Answer("failed", _named(error))
+
+
+def _proxy(url: URL) -> str | None:
+    """Return the proxy that the environment names for an address. aiohttp would also read logins from files."""
+    return None if proxy_bypass(url.host or "") else getproxies().get(url.scheme)
 
 
 def _named(error: Exception) -> str:
