@@ -172,3 +172,9 @@ def test_rows_equal_a_plain_reference(events: list[dict]) -> None:
         assert str(got) == str(expected)
         assert model == expected_model
         assert table.names == names
+
+
+def test_the_names_of_a_notebook_need_not_be_texts() -> None:
+    table = FeatureTable(IngestLimits(features=1))
+    assert row(table, {0: 1.0, ("a", "b"): 2.0}) == ([1.0], {0: 1.0})
+    assert table.remarks[0].startswith("feature \"('a', 'b')\" is left out")

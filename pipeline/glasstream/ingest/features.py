@@ -324,7 +324,7 @@ class FeatureTable:
         if ("surplus", "") not in self._remarked:
             self._remarked.add(("surplus", ""))
             self.remarks.append(
-                f"feature {name[:60]!r} is left out, and so is every other one beyond {self.limits.features:,} "
+                f"feature {str(name)[:60]!r} is left out, and so is every other one beyond {self.limits.features:,} "
                 f"features (limits.features), names of {self.limits.text:,} characters (limits.text) or "
                 f"{NAMES_BYTES // 1024} KiB of names"
             )

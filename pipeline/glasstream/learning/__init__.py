@@ -45,6 +45,9 @@ there are too few, the kernel returns the number of events that are done. The ca
 a larger arena (`copying.copy_trees`) and enters the kernel again. An arena is at least twice as large as what is
 reachable, so copying costs a constant per allocated word, and memory stays proportional to the model.
 
+`arena.take` compares once more: words beyond the end of the arena are a `ModelError`, and never written. An event whose
+upper bound is larger than any memory (`layout.MOST_DEMAND`) is refused, and the model stays as it is.
+
 Checkpoints
 -----------
 The same copy writes checkpoints and reads them. It visits the objects in a fixed order and drops spare room, so the
