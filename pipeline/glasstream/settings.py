@@ -187,8 +187,9 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fetch_wait_ms
         Longest time for which a broker may delay a fetch when there are no new messages.
     new_epoch
-        If the settings differ from those of the saved state, start a new epoch where that state ends, instead of
-        failing. If nothing differs, this has no effect.
+        Number of the epoch to start where the saved state ends, if the settings differ from those of that state. It
+        has no effect if nothing differs. State of this epoch or a later one is not discarded: if the settings differ
+        then, the worker fails.
     check_crcs
         Verify the checksums of fetched batches. Turn this off for librdkafka's mock cluster, which writes wrong
         checksums.
@@ -200,7 +201,7 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     session_seconds: ChangesNothing[Annotated[float, Meta(ge=1)]] = 20.0
     heartbeat_seconds: ChangesNothing[Annotated[float, Meta(gt=0)]] = 3.0
     fetch_wait_ms: ChangesNothing[Positive] = 100
-    new_epoch: ChangesNothing[bool] = False
+    new_epoch: ChangesNothing[Positive | None] = None
     check_crcs: ChangesNothing[bool] = True
     debug: ChangesNothing[bool] = False
 

@@ -129,7 +129,7 @@ def test_other_settings_are_refused_and_a_new_epoch_begins_where_they_end() -> N
     with pytest.raises(StateError, match=r"novelty\.window: was 60, is 80"):
         partition(load(assignments=other)).restore(broker.state, 0, len(LOG))
     with pytest.raises(StateError, match=r"expected a new epoch above 1, .* got 1; .* --set epoch=2"):
-        partition(load(assignments=[*other, "worker.new_epoch=true"])).restore(broker.state, 0, len(LOG))
+        partition(load(assignments=[*other, "worker.new_epoch=1"])).restore(broker.state, 0, len(LOG))
     anew = partition(load(assignments=[*other, "epoch=2"]))
     assert anew.restore(broker.state, 0, len(LOG)) == len(LOG)
     assert (anew.settings.epoch, anew.core.streams) == (2, {})
@@ -138,7 +138,7 @@ def test_other_settings_are_refused_and_a_new_epoch_begins_where_they_end() -> N
     for message in LOG[:30]:
         asyncio.run(anew.feed(ConsumerRecord("events", 0, len(LOG) + message.offset, message.key, message.value)))
         broker.commit(anew)
-    again = partition(load(assignments=[*other, "worker.new_epoch=true"]))
+    again = partition(load(assignments=[*other, "worker.new_epoch=2"]))
     assert again.restore(broker.state, 0, 2 * len(LOG)) >= len(LOG)
     assert again.settings.epoch == 2
 

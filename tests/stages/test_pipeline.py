@@ -16,7 +16,16 @@ from glasstream.errors import LostInputError, StateError
 from glasstream.runner.reference import Reference
 from glasstream.settings import Settings
 from glasstream.stages.aggregator import AggregatorTask, notes
-from glasstream_topics import checkpoints, chunks, events, events_dead, frames, importance, progress_aggregator
+from glasstream_topics import (
+    checkpoints,
+    chunks,
+    events,
+    events_dead,
+    frames,
+    importance,
+    progress_aggregator,
+    progress_learner,
+)
 from glasstream_topics.progress import PARTITION_KEY
 from tests.counting_watch import CountingWatch
 from tests.late_labels import apart, delays
@@ -179,7 +188,7 @@ def _elements(value: bytes) -> list[dict]:
 def test_a_new_epoch_goes_on_from_here_under_other_settings() -> None:
     """From there on, the output equals that of a fresh run with the new settings, and no event is refused."""
     before, after = log(70), log(84)
-    old, new = settings(), settings("seed=4", "worker.new_epoch=true")
+    old, new = settings(), settings("seed=4", "worker.new_epoch=1")
     pipeline = Pipeline(old).run(before)
     first = pipeline.published(*PUBLIC)
     assert first == pipeline.expected(*PUBLIC)
@@ -190,6 +199,34 @@ def test_a_new_epoch_goes_on_from_here_under_other_settings() -> None:
         fresh.log.send(*message)
     second = fresh.expected(*PUBLIC)
     assert pipeline.published(*PUBLIC) == {place: [*first[place], *second[place]] for place in first}
+
+
+def test_an_option_for_a_new_epoch_that_is_left_on_discards_nothing_more() -> None:
+    """Two releases run in turn, each with the option: the older one is refused, and the state of the newer stays."""
+    old, new = settings("worker.new_epoch=1"), settings("seed=4", "worker.new_epoch=1")
+    pipeline = Pipeline(old).run(log(35))
+    assert agreed(pipeline) == {0}, "nothing differs from the settings of the state, which is its own"
+    pipeline.settings = pipeline.log.settings = new
+    pipeline.run(log(42))
+    assert agreed(pipeline) == {1}
+    pipeline.settings = pipeline.log.settings = old
+    with pytest.raises(StateError, match=r"seed: was 4, is .*epoch 1 already, so --new-epoch 1 is over"):
+        pipeline.run([])
+    pipeline.settings = pipeline.log.settings = new
+    pipeline.run(log(49), faults=10)
+    assert agreed(pipeline) == {1}, "and what was learned in it is still there"
+
+
+def agreed(pipeline: Pipeline) -> set[int]:
+    """Return the epochs of the records that learner and aggregator keep of the partitions."""
+    epochs = set()
+    for partition in range(2):
+        learner = pipeline.log.partitions["progress.learner", partition].newest()
+        aggregator = pipeline.log.partitions["progress.aggregator", partition].newest()
+        for restored in (progress_learner.restore(learner), progress_aggregator.restore(aggregator)):
+            assert restored.partition is not None
+            epochs.add(restored.partition.epoch)
+    return epochs
 
 
 def test_with_checkpoints_the_first_events_may_be_gone() -> None:

@@ -287,6 +287,33 @@ def test_contributions_in_any_order_are_aggregated_alike(seed: int) -> None:
     assert at == len(data) and again.core.streams["s"].next_row == 10
 
 
+def test_epochs_apart_are_named_by_the_aggregator_sparsely_and_by_the_learner_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Only the aggregator is started in a later epoch: it drops what the explainers send it."""
+    cluster = Cluster(LOG)
+    asyncio.run(cluster.run())
+    learner, sent = cluster.learner(), cluster.contributions
+    learner.restore(cluster.state["progress.learner"], 0, len(LOG))
+    assert learner.stalled() is None
+    cluster.settings = load(assignments=[*SETTINGS, "epoch=3"])
+    aggregator, at = cluster.aggregator()
+
+    async def feed() -> None:
+        for offset, data in enumerate(sent * 2, at):
+            await aggregator.feed(ConsumerRecord("contributions", 0, offset, b"", data))
+
+    with caplog.at_level("WARNING"):
+        asyncio.run(feed())
+    assert aggregator.core.below == 2 * len(sent) > 10
+    said = [line for line in caplog.messages if "this aggregator is in epoch 3" in line]
+    assert len(said) == len(str(aggregator.core.below)) and "of epoch 0" in said[0] and "--set epoch=3" in said[0]
+    cluster._take(aggregator.collect(), "progress.aggregator")
+    reason = learner.stalled()
+    assert reason is not None and "aggregator of partition 0 is in epoch 3, and this learner in epoch 0" in reason
+    assert "--set epoch=3" in reason
+
+
 def test_a_new_epoch_comes_after_those_that_marks_have_counted() -> None:
     cluster = Cluster(LOG)
     asyncio.run(cluster.run())

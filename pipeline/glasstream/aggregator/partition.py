@@ -23,6 +23,8 @@ class PartitionAggregator:
     stream that changed first comes first."""
     over: int = 0
     """Blocks of epochs that their streams have left."""
+    below: int = 0
+    """Those among them whose epoch is below that of the partition."""
     waiting_bytes: int = 0
     """Bytes of the blocks that wait: at most twice what a learner may have in flight (`limits.request_bytes`)."""
     dropped: int = 0
@@ -44,6 +46,7 @@ class PartitionAggregator:
         epoch = self.settings.epoch if stream is None else stream.settings.epoch
         if block.epoch < epoch:
             self.over += 1
+            self.below += block.epoch < self.settings.epoch
             return
         if stream is None or block.epoch > epoch:
             stream = self._begin(block.stream, block.epoch)

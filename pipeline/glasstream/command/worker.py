@@ -21,15 +21,16 @@ from glasstream.command.options import load_settings, settings_options
 )
 @click.option(
     "--new-epoch",
-    is_flag=True,
-    help="If settings or versions differ from those of the saved state, discard that state and start a new epoch "
-    "instead of failing. Start every stage with this option.",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="If settings or versions differ from those of the saved state of an epoch below N, discard that state and "
+    "start epoch N instead of failing. Start every stage with the same number.",
 )
 @click.option("--tether", is_flag=True, hidden=True, help="Exit when standard input closes.")
 @click.option("--built", type=click.Path(path_type=Path), hidden=True, help="Create this file before the start.")
 @settings_options()
 def worker(
-    stage: str, instance: str | None, new_epoch: bool, tether: bool, built: Path | None, **common: Any
+    stage: str, instance: str | None, new_epoch: int | None, tether: bool, built: Path | None, **common: Any
 ) -> NoReturn:
     """Run one worker of a stage until it receives a signal to stop.
 
@@ -44,7 +45,7 @@ def worker(
 
     if tether:
         die_with_parent()
-    settings = load_settings(common, {"worker.instance": instance, "worker.new_epoch": new_epoch or None})
+    settings = load_settings(common, {"worker.instance": instance, "worker.new_epoch": new_epoch})
     expect_address(settings)
     if stage == "learner":
         from glasstream.learn.make_model import expect_model

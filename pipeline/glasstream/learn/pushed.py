@@ -176,5 +176,5 @@ def _expect_alike(file: OnnxFile, before: FixedModel) -> None:
             raise ModelError(
                 f"expected {what} of the stream's model, {', '.join(then)[:300]}, got {', '.join(now)[:300]}; export "
                 "the model with the same columns and classes in the same order, or start every stage with it and "
-                "--new-epoch"
+                "--new-epoch N"
             )

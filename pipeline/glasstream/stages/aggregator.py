@@ -135,6 +135,7 @@ class AggregatorTask:
 
     async def feed(self, message: ConsumerRecord) -> None:
         """Aggregate one block."""
+        below = self.core.below
         try:
             block = contributions.decode(message.value or b"")
             self._check(block)
@@ -150,6 +151,13 @@ class AggregatorTask:
                 "limits.request_bytes, or did not fit the rows before; the learner sends the requests again",
             )
             self._dropped = self.core.dropped
+        if self.core.below > below and str(self.core.below).strip("0") == "1":  # the 1st, 10th, 100th, ...
+            log.warning(
+                "partition %d: dropping an explanation of epoch %d, because this aggregator is in epoch %d (stream %r, "
+                "%d so far). Unless these are the last ones of the old epoch, start every stage with --set epoch=%d, "
+                "or a higher number if a stage asks for it",
+                self.partition, block.epoch, self.settings.epoch, block.stream, self.core.below, self.settings.epoch,
+            )  # fmt: skip
         if block.kind == "failed" and block.stream not in self._failed_said:
             self._failed_said.add(block.stream)
             log.warning(

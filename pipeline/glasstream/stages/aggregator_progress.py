@@ -36,6 +36,8 @@ class AggregatorProgress:
         """Counter that grows whenever a stream moves."""
         self._at: dict[str, tuple[int, int, int]] = {}
         """Per stream: the aggregator's epoch, its next row, and the row of its newest records."""
+        self._epochs: dict[int, int] = {}
+        """Epoch of the aggregator on each partition."""
         self._moved = asyncio.Event()
         self._follower: Followed | None = None
 
@@ -61,6 +63,10 @@ class AggregatorProgress:
         """Return the aggregator's position in a stream. It grows whenever the aggregator moves."""
         return self._at.get(stream, _NOWHERE)
 
+    def epoch(self, partition: int) -> int:
+        """Return the aggregator's epoch on a partition; 0 if it has committed nothing there."""
+        return self._epochs.get(partition, 0)
+
     def attach(self, follower: Followed) -> None:
         """Set the reader of the topic."""
         self._follower = follower
@@ -84,6 +90,8 @@ class AggregatorProgress:
         except RecordError as error:
             log.warning("skipping unreadable record progress.aggregator[%d]@%d: %s", partition, offset, error)
             return
+        if isinstance(record, progress_aggregator.AggregatorPartitionProgress):
+            self._epochs[partition] = record.epoch
         if not isinstance(record, progress_aggregator.AggregatorStreamProgress):
             return
         at = record.epoch, record.next_row, record.published_row

@@ -385,11 +385,24 @@ class LearnerTask:
         """Return what the partition waits for: a trial, or an aggregator that stands still; None while it moves."""
         if self._judging:
             return self._judging
+        if (apart := self._apart()) is not None:
+            return apart
         names = sorted(self._stalls)
         said = [self._stall_of(name) for name in names[:_NAMED]]
         if len(names) > _NAMED:
             said.append(f"and {len(names) - _NAMED:,} more streams (`glasstream state show`)")
         return " ".join(said) or None
+
+    def _apart(self) -> str | None:
+        """Return that the aggregator is in a later epoch, and the remedy; None while it is not."""
+        theirs, ours = self._progress.epoch(self.partition), self.settings.epoch
+        if theirs <= ours:
+            return None
+        return (
+            f"the aggregator of partition {self.partition} is in epoch {theirs}, and this learner in epoch {ours}, so "
+            f"the aggregator drops all explanations: start every stage with --set epoch={theirs}, or a higher number "
+            "if a stage asks for it"
+        )
 
     def _stall_of(self, name: str) -> str:
         """Describe the standstill of a stream; empty if there is none."""
@@ -399,12 +412,14 @@ class LearnerTask:
         since = self.core.streams[name].learner.seqs - stall.seqs
         ago = f" {since:,} events ago" if since > 0 else ""
         often = "once" if stall.times == 1 else f"{stall.times} times"
+        do = self._apart() or (
+            "check that the explainers and the aggregator are ready (`glasstream doctor`), and what they log about "
+            f"{topic(self.settings, requests.TOPIC.name)} and {topic(self.settings, contributions.TOPIC.name)}"
+        )
         return (
             f"stream {name!r}: row {stall.row:,} is not aggregated, although rows up to {max(0, stall.rows - 1):,} "
             f"were learned{ago}; {stall.blocks:,} requests and the snapshots that they need were sent again {often}; "
-            "check that the explainers and the aggregator are ready (`glasstream doctor`), and what they log about "
-            f"{topic(self.settings, requests.TOPIC.name)} and "
-            f"{topic(self.settings, contributions.TOPIC.name)}"
+            f"{do}"
         )
 
     def _repair(self) -> None:
@@ -434,10 +449,10 @@ class LearnerTask:
                 continue
             log.warning(
                 "stream %r: the aggregator has made no progress at row %d %s; sending %d requests and their "
-                "snapshots again, in case a record was lost (attempt %d); check that an explainer and an aggregator "
-                "are running (`glasstream doctor`)",
+                "snapshots again, in case a record was lost (attempt %d); %s",
                 name, row, f"for {lasted:.0f} s" if lasted else "since before this worker took over",
                 stall.blocks, stall.times,
+                self._apart() or "check that an explainer and an aggregator are running (`glasstream doctor`)",
             )  # fmt: skip
         if due > _NAMED:
             log.warning("%d more streams have made no progress; sending their requests again too", due - _NAMED)

@@ -110,25 +110,33 @@ def agreed_epoch(
     found, epoch
         Fingerprint of the state, and its epoch.
     settings
-        Configuration. Its epoch is the earliest allowed; `worker.new_epoch` allows a new epoch where settings differ.
+        Configuration. Its epoch is the earliest allowed; `worker.new_epoch` names the epoch that may start where
+        settings differ.
     ours
         Fingerprint of the stage under this configuration.
 
     Raises
     ------
     StateError
-        Settings differ and no new epoch is allowed. The message names every key that differs.
+        Settings differ, and no epoch above that of the state may start. The message names every key that differs.
     """
     if settings.epoch > epoch:
         return settings.epoch
     changed = differences(found, ours)
-    if changed and not settings.worker.new_epoch:
-        raise StateError(
-            f"{where}: these settings or versions differ from those of the saved state: {'; '.join(changed)}. Restore "
-            "them; or start every stage with --new-epoch, which starts over without the saved state; or use another "
-            "--prefix"
+    if not changed:
+        return epoch
+    allowed = settings.worker.new_epoch
+    if allowed is None or allowed <= epoch:
+        before = (
+            "" if allowed is None else f", and the state is in epoch {epoch} already, so --new-epoch {allowed} is over"
         )
-    return epoch + 1 if changed else epoch
+        raise StateError(
+            f"{where}: these settings or versions differ from those of the saved state: "
+            f"{'; '.join(changed)}{before}. Restore them; or start every stage with --new-epoch N, which starts epoch N "
+            "without the saved state, with the same N for all, above the epochs that `glasstream state show` prints "
+            f"({epoch + 1} or more); or use another --prefix"
+        )
+    return allowed
 
 
 def is_other_topic(saved: str | None, current: str | None) -> bool:

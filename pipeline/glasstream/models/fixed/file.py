@@ -129,7 +129,7 @@ def content(path: str, sha256: str | None) -> bytes:
     if sha256 is not None and found != sha256.lower():
         raise ModelError(
             f"model.digest: expected {path!r} to have the SHA-256 {sha256}, got {found}; restore the file, or set the "
-            "new one and start every stage with --new-epoch"
+            "new one and start every stage with --new-epoch N"
         )
     return data
 

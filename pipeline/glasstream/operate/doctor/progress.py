@@ -123,7 +123,7 @@ def _fingerprints(settings: Settings, read: Read, stages: Collection[str]) -> li
             compared += 1
             if changed := differences(theirs, mine):
                 said = f"{topic(settings, name)}[{partition}] was written under other settings: {'; '.join(changed)}"
-                do = f"set them back, or start every stage with --new-epoch; this {stage} would not start"
+                do = f"set them back, or start every stage with --new-epoch N; this {stage} would not start"
                 found.append(fail("state", said, do))
                 break  # the other partitions repeat it
     return found or [ok("state", f"{compared} partitions have state that was saved under these settings")]
