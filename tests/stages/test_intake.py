@@ -40,7 +40,9 @@ class Held:
 
     def __call__(self, proposed: IntakeTypes) -> IntakeTypes:
         now = self.types
-        self.types = IntakeTypes({**proposed.events, **now.events}, {**proposed.labels, **now.labels})
+        self.types = IntakeTypes(
+            {**proposed.events, **now.events}, {**proposed.labels, **now.labels}, (*now.topics, *proposed.topics)
+        )
         return self.types
 
 
@@ -210,3 +212,39 @@ def test_a_registry_that_is_away_is_waited_for_and_named(embedded: EmbeddedKafka
     asyncio.run(run())
     for partition in (0, 1):
         assert [one["x"]["n"] for one in taken() if one["x"]["p"] == partition] == list(range(count))
+
+
+def test_a_group_whose_offsets_kafka_has_forgotten_writes_nothing_again(embedded: EmbeddedKafka, prefix: str) -> None:
+    """The embedded broker keeps no offsets of transactions, as a broker that has forgotten them."""
+    source = f"{prefix}orders"
+    settings = load(assignments=[f"intake.topics={source}", "topics.events=2", f"prefix={prefix}"])
+    link, held = embedded_topics(embedded, prefix, 2, names="orders events events.dead"), Held()
+    produce(embedded.bootstrap, source, [orjson.dumps({"n": n}) for n in range(20)], 1)
+
+    def messages() -> list[bytes | None]:
+        return [value for part in read_all(embedded.bootstrap, f"{prefix}events", 2) for value in part]
+
+    async def run(expected: str | None) -> None:
+        worker = Intake(settings, lambda name: Json(), held)
+        topics = {f"{prefix}events": 2, f"{prefix}events.dead": 2}
+        stage = Relay(
+            link, options(prefix, name="intake"), (source,), worker, topics, 0.05, "intake.topics",
+            begun=lambda: held.types.topics,
+        )  # fmt: skip
+        await stage.start()
+        try:
+            if expected is None:
+                await until(lambda: worker.read.total() == 20)
+            else:
+                await until(lambda: expected in (stage.unready() or ""))
+                assert stage.stalls.keys() == {(source, 0), (source, 1)} and not worker.read
+                assert f"--topic {source} --reset-offsets --to-datetime" in (stage.unready() or "")
+            assert stage.failure is None
+        finally:
+            await stage.stop()
+
+    asyncio.run(run(None))
+    assert held.types.topics == (source,)
+    written = messages()
+    asyncio.run(run("Kafka has forgotten its offsets"))
+    assert messages() == written

@@ -1,4 +1,7 @@
-"""`progress.intake`: the types of fields that the intake has inferred and holds. Its offsets are those of its group."""
+"""`progress.intake`: the types of fields that the intake holds, and the topics that it has begun to read.
+
+Its offsets are those of its group.
+"""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -16,7 +19,7 @@ Kind = Literal["number", "text", "boolean"]
 
 TOPIC: Final = Topic(
     name="progress.intake",
-    holds="the types of the fields that the intake reads",
+    holds="the types of the fields that the intake reads, and the topics that it has begun to read",
     key="the text types",
     partitioning="the only partition",
     partitions="one",
@@ -29,7 +32,7 @@ TOPIC: Final = Topic(
 
 
 class IntakeTypes(msgspec.Struct, frozen=True):
-    """Types of fields, by the text of their paths.
+    """Types of fields, by the text of their paths, and topics.
 
     Attributes
     ----------
@@ -37,10 +40,13 @@ class IntakeTypes(msgspec.Struct, frozen=True):
         types of the fields of events.
     labels
         types of the fields of labels.
+    topics
+        topics of which the group has committed offsets, in order.
     """
 
     events: dict[str, Kind]
     labels: dict[str, Kind]
+    topics: tuple[str, ...] = ()
     schema_version: Literal[1] = VERSION
 
 
@@ -50,7 +56,8 @@ _types: Final = msgspec.json.Decoder(IntakeTypes)
 def encode(record: IntakeTypes) -> tuple[bytes, bytes]:
     """Return key and value of the record."""
     fields = {"schema_version": record.schema_version, "events": record.events, "labels": record.labels}
-    return KEY, encode_record(TOPIC.name, fields)
+    topics = {"topics": record.topics} if record.topics else {}
+    return KEY, encode_record(TOPIC.name, {**fields, **topics})
 
 
 def restore(latest: Mapping[bytes, bytes]) -> IntakeTypes:

@@ -209,7 +209,7 @@ def _intake(settings: Settings, key: Key | None) -> Relay:
     needed = needed_topics("intake", settings)
     sources = (*intake.sources, *intake.labels_sources)
     named_by = "intake.topics and intake.labels_topics"
-    relay = Relay(link, presence, sources, worker, needed, settings.transaction.seconds, named_by)
+    relay = Relay(link, presence, sources, worker, needed, settings.transaction.seconds, named_by, begun=held.topics)
     watch_over(relay, settings, worker.samples)
     return relay
 

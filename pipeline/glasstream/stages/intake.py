@@ -7,7 +7,7 @@ partitions follow each other as they arrive, and the log of `events` fixes that 
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -88,6 +88,8 @@ class Intake:
         self._hold = hold
         self._events = topic(settings, events.TOPIC.name)
         self._dead = topic(settings, events_dead.TOPIC.name)
+        self._begun: set[str] = set()
+        """Topics that are held as begun."""
         self._pending: tuple[Counter[tuple[str, int]], Counter[str], Counter[tuple[str, str, int]]] | None = None
         self._partitions: dict[str, int] = {}
         self._lines: list[str] = []
@@ -141,6 +143,18 @@ class Intake:
             self._pending = None
             for line in self._lines:
                 log.warning("%s", line)
+            self._note_begun({name for name, _ in read})
+
+    def _note_begun(self, names: Set[str]) -> None:
+        """Hold that these topics have been begun. A later commit tries again if brokers do not answer."""
+        if names <= self._begun:
+            return
+        try:
+            self._hold(IntakeTypes({}, {}, tuple(sorted(names))))
+        except UnavailableError as error:
+            log.warning("%s; trying again with the next messages", error)
+        else:
+            self._begun |= names
 
     def _fits(self, value: bytes) -> bool:
         return len(value) <= self.settings.limits.message_bytes
@@ -321,6 +335,17 @@ class HeldTypes:
         self._options = options
         self._name = name
 
+    def topics(self) -> Collection[str]:
+        """Return the topics that the group has begun to read.
+
+        Raises
+        ------
+        UnavailableError
+            Brokers do not answer.
+        """
+        with known_state(f"{self._name}[0]"):
+            return progress_intake.restore(read_to_end(self._connection, self._name, 0, _LOCK_SECONDS)).topics
+
     def __call__(self, proposed: IntakeTypes) -> IntakeTypes:
         """Hold the proposed types of all fields that have none yet, and return the types of all fields.
 
@@ -342,7 +367,11 @@ class HeldTypes:
                 producer.open(_LOCK_SECONDS)
                 with known_state(f"{self._name}[0]"):
                     found = progress_intake.restore(read_to_end(self._connection, self._name, 0, _LOCK_SECONDS))
-                wanted = IntakeTypes({**proposed.events, **found.events}, {**proposed.labels, **found.labels})
+                wanted = IntakeTypes(
+                    {**proposed.events, **found.events},
+                    {**proposed.labels, **found.labels},
+                    tuple(sorted({*proposed.topics, *found.topics})),
+                )
                 if wanted != found:
                     key, value = progress_intake.encode(wanted)
                     producer.commit([ProducerRecord(self._name, key, value, 0)])

@@ -132,8 +132,8 @@ def agreed_epoch(
         )
         raise StateError(
             f"{where}: these settings or versions differ from those of the saved state: "
-            f"{'; '.join(changed)}{before}. Restore them; or start every stage with --new-epoch N, which starts epoch N "
-            "without the saved state, with the same N for all, above the epochs that `glasstream state show` prints "
+            f"{'; '.join(changed)}{before}. Restore them; or start every stage with --new-epoch N, which starts epoch "
+            "N without the saved state, with the same N for all, above the epochs that `glasstream state show` prints "
             f"({epoch + 1} or more); or use another --prefix"
         )
     return allowed

@@ -14,7 +14,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -102,6 +102,9 @@ class Relay:
         Seconds between two transactions.
     named_by
         The settings that name the topics to read, for errors.
+    begun
+        Function that returns the topics of which the group has committed offsets. If it has none any more, Kafka has
+        forgotten them, and the messages would be processed twice.
 
     Attributes
     ----------
@@ -128,6 +131,7 @@ class Relay:
         topics: Mapping[str, int | None],
         interval: float,
         named_by: str,
+        begun: Callable[[], Collection[str]] = lambda: (),
     ) -> None:
         self.connection = connection
         self.options = options
@@ -148,6 +152,7 @@ class Relay:
         self.view = View(options.group, self.inputs[0])
         self._interval = interval
         self._named_by = named_by
+        self._begun = begun
         self._patience = Patience(f"cannot read {', '.join(self.inputs)}")
         self._identities = {name: TopicIdentity(connection, name) for name in self.inputs}
         self._ids: dict[str, str] = {}
@@ -332,10 +337,14 @@ class Relay:
         begin: dict[Place, int] = {}
         self.stalls = {}
         self._ids = {name: self._identities[name]() or "" for name in {topic for topic, _ in places}}
+        forgotten = self._forgotten(consumer, {one.topic for one in committed if one.offset < 0})
         for one in committed:
             if one.error is not None:
                 raise KafkaException(one.error)
             place = (one.topic, one.partition)
+            if one.topic in forgotten:
+                self._stall_forgotten(place)
+                continue
             bounds = consumer.get_watermark_offsets(TopicPartition(*place), timeout=ANSWER, cached=False)
             if bounds is None:
                 raise UnavailableError(f"no offsets of {one.topic}[{one.partition}]")
@@ -354,14 +363,42 @@ class Relay:
                 begin[place] = offset
         return begin
 
-    def _stall(self, place: Place, what: str) -> None:
-        topic, partition = place
-        reason = (
-            f"{what}. Lengthen the retention of the topic. To continue with the messages that the broker has, stop "
-            f"the workers of this stage and run kafka-consumer-groups.sh --bootstrap-server "
-            f"{self.connection.bootstrap} --group {self.options.group} --topic {topic}:{partition} --reset-offsets "
-            "--to-earliest --execute"
+    def _forgotten(self, consumer: Consumer, names: Set[str]) -> Set[str]:
+        """Return which of these topics the group has read, although it has no offset of any of their partitions."""
+        forgotten = set()
+        for name in names & set(self._begun()) if names else ():
+            count = len(consumer.list_topics(name, timeout=ANSWER).topics[name].partitions)
+            places = [TopicPartition(name, number) for number in range(count)]
+            if all(one.offset < 0 for one in consumer.committed(places, timeout=ANSWER)):
+                forgotten.add(name)
+        return forgotten
+
+    def _stall_forgotten(self, place: Place) -> None:
+        self._stop_reading(
+            place,
+            f"this group has read {place[0]} before, but Kafka has forgotten its offsets (no worker ran for "
+            "offsets.retention.minutes), and all messages would be written to events again. Stop the workers of this "
+            f"stage and set where to continue: {self._offsets_of(place[0])} --to-datetime YYYY-MM-DDTHH:mm:ss.sss "
+            "--execute, with the time when the last worker stopped; or --to-earliest in its place, to write all "
+            "messages again",
         )
+
+    def _stall(self, place: Place, what: str) -> None:
+        self._stop_reading(
+            place,
+            f"{what}. Lengthen the retention of the topic. To continue with the messages that the broker has, stop "
+            f"the workers of this stage and run {self._offsets_of(f'{place[0]}:{place[1]}')} --to-earliest --execute",
+        )
+
+    def _offsets_of(self, what: str) -> str:
+        """Return the beginning of the command that sets offsets of the group."""
+        return (
+            f"kafka-consumer-groups.sh --bootstrap-server {self.connection.bootstrap} --group {self.options.group} "
+            f"--topic {what} --reset-offsets"
+        )
+
+    def _stop_reading(self, place: Place, reason: str) -> None:
+        topic, partition = place
         if place not in self.stalls:
             log.error("%s[%d]: %s", topic, partition, reason)
         self.stalls[place] = reason
