@@ -54,3 +54,16 @@ def test_an_error_about_missing_topics_names_the_prefixes_that_have_them(monkeyp
     exist(monkeypatch, "p.explain.requests")
     with pytest.raises(TopicError, match=r"p\.events is missing\. Check --prefix\. `glasstream topics create`"):
         topic_check.check_topics(CONNECTION, {"p.events": 2})
+
+
+@pytest.mark.parametrize("name", ["events", "labels"])
+def test_partitions_that_were_added_to_a_topic_of_the_users_are_named_and_do_not_prevent_a_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    exist(monkeypatch, f"p.{name}", "p.contributions")
+    topic_check.check_topics(CONNECTION, {f"p.{name}": 1}, prefix="p.")
+    assert f"p.{name} has 2 partitions, but this deployment was made for 1" in caplog.text
+    assert "messages of partition 1 are not read" in caplog.text and "topics expand" in caplog.text
+    for names in ({"p.contributions": 1}, {f"p.{name}": 3}):
+        with pytest.raises(TopicError, match="topics expand"):
+            topic_check.check_topics(CONNECTION, names, prefix="p.")
