@@ -74,6 +74,7 @@ class Proxy:
     def close(self) -> None:
         """Reset every connection and end."""
         self._do(self._cut)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         for listener in self._listening.values():
@@ -87,6 +88,12 @@ class Proxy:
     async def _serve(self) -> None:
         for target, listener in self._listening.items():
             await asyncio.start_server(lambda r, w, target=target: self._connect(r, w, target), sock=listener)
+
+    async def _end(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _cut(self) -> int:
         self._refusing = True

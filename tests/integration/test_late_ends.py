@@ -1,7 +1,11 @@
 """Kafka gets the request that ends a transaction late, while the next transaction of the same stage is under way."""
 
+import asyncio
+import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+import pytest
 
 from glasstream.brokers.local import Kafka
 from glasstream.brokers.local.node import free_ports
@@ -10,7 +14,17 @@ from glasstream.transport.patience import Patience
 from glasstream.transport.records import ProducerRecord
 from glasstream.transport.transactions import ReplacedError, TransactionalProducer
 from tests.chaos.late_ends import LateEnds
-from tests.transport.harness import make_topics, read_all
+from tests.transport.harness import (
+    Totals,
+    make_topics,
+    numbers,
+    produce,
+    read_all,
+    running,
+    sums,
+    total_stage,
+    until,
+)
 
 RECORDS = 12
 SIZE = 700_000
@@ -18,10 +32,9 @@ SIZE = 700_000
 PARTITIONS = 3
 
 
-def test_a_late_end_is_refused_and_each_transaction_is_there_once_and_whole(
-    local_broker: Callable[..., Kafka],
-) -> None:
-    """Only a broker accepts a late request of the newest producer, and refuses that of a former one."""
+@pytest.fixture
+def proxied(local_broker: Callable[..., Kafka]) -> Iterator[tuple[str, LateEnds]]:
+    """Address of a broker, and the proxy by which others reach it."""
     (port,) = free_ports(1)
     proxy = LateEnds([port])
     broker = local_broker(
@@ -31,8 +44,20 @@ def test_a_late_end_is_refused_and_each_transaction_is_there_once_and_whole(
             "listener.security.protocol.map": "PROXIED:PLAINTEXT",
         }
     )
-    make_topics(broker.bootstrap, {"out": PARTITIONS})
-    link = Connection(f"127.0.0.1:{proxy.ports[port]}")
+    yield broker.bootstrap, proxy
+    proxy.close()
+
+
+def address(proxy: LateEnds) -> str:
+    (port,) = proxy.ports.values()
+    return f"127.0.0.1:{port}"
+
+
+def test_a_late_end_is_refused_and_each_transaction_is_there_once_and_whole(proxied: tuple[str, LateEnds]) -> None:
+    """Only a broker accepts a late request of the newest producer, and refuses that of a former one."""
+    bootstrap, proxy = proxied
+    make_topics(bootstrap, {"out": PARTITIONS})
+    link = Connection(address(proxy))
 
     def opened() -> TransactionalProducer:
         made = TransactionalProducer(link, "id", patience=Patience("cannot write"))
@@ -40,7 +65,7 @@ def test_a_late_end_is_refused_and_each_transaction_is_there_once_and_whole(
         return made
 
     def found() -> Counter[int]:
-        parts = read_all(broker.bootstrap, "out", PARTITIONS)
+        parts = read_all(bootstrap, "out", PARTITIONS)
         return Counter(int((value or b"").split()[0]) for part in parts for value in part)
 
     producer, number, replaced = opened(), 0, 0
@@ -59,5 +84,41 @@ def test_a_late_end_is_refused_and_each_transaction_is_there_once_and_whole(
             number += 1
         assert late.answer > 0, "the broker refuses it"
     producer.close()
-    proxy.close()
     assert replaced == 3 and found() == Counter(dict.fromkeys(range(number), RECORDS))
+
+
+LATE = 50
+SILENT = 3
+"""Number of late requests whose client gets no answer at all, until its patience ends."""
+
+
+@pytest.mark.slow
+def test_a_stage_publishes_the_same_however_many_ends_come_late(proxied: tuple[str, LateEnds]) -> None:
+    """At random moments of the next transaction; only a broker has transactions that end too early."""
+    bootstrap, proxy = proxied
+    chance, prefix, partitions = random.Random(5), "late.", 2
+    make_topics(bootstrap, {f"{prefix}{name}": partitions for name in ("in", "state", "out")})
+    sent = dict.fromkeys(range(partitions), 0)
+    answers: list[int] = []
+
+    def send() -> None:
+        for partition, first in sent.items():
+            sent[partition] += 5
+            produce(bootstrap, f"{prefix}in", numbers(first, first + 5), partition)
+
+    async def run() -> Exception | None:
+        totals = Totals(prefix)
+        stage = total_stage(Connection(address(proxy)), prefix, totals, commit_interval=0.02)
+        async with running(stage):
+            for number in range(LATE):
+                late = proxy.hold(silent=number < SILENT, after=chance.randrange(3))
+                while not late.delivered.is_set() and stage.failure is None:
+                    await asyncio.to_thread(send)
+                    await asyncio.to_thread(late.delivered.wait, chance.random() * 0.2)
+                answers.append(late.answer)
+            await until(lambda: stage.failure is not None or totals.counted() == sum(sent.values()))
+        return stage.failure
+
+    assert asyncio.run(run()) is None
+    assert len(answers) == LATE and all(answer > 0 for answer in answers), "the broker has refused each"
+    assert read_all(bootstrap, f"{prefix}out", partitions) == [sums(count) for count in sent.values()]
