@@ -1,6 +1,7 @@
 """State with valid checksums that no stage wrote is refused, with stream, field and remedy, before kernels run."""
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glasstream.aggregator.stream import StreamAggregator
 from glasstream.configuration import load
 from glasstream.drift.adwin import Adwin
 from glasstream.errors import FrameError, StateError
@@ -108,6 +110,42 @@ def test_a_forged_state_is_refused_with_its_field_and_the_remedy(what: str) -> N
     assert "stream 's'" in message and field in message, message
     assert ("xpected" in message and "got" in message) or "more" in message, message
     assert "--set epoch=N" in message, message
+
+
+def extremes(array: np.ndarray) -> list[float]:
+    if array.dtype.kind == "f":
+        return [np.inf, -np.inf]
+    info = np.iinfo(array.dtype)
+    return [info.max] if array.dtype.itemsize < 8 else [info.min, info.max]
+
+
+def refused_arrays(restore: Callable[[dict[str, np.ndarray]], object], arrays: Mapping[str, np.ndarray]) -> None:
+    """Check that no array of a state has any other dtype, more dimensions, or extreme numbers."""
+    for name, array in arrays.items():
+        others = [array.astype(np.float32), array[np.newaxis]]
+        for value in () if name.endswith(("origin", "map")) else extremes(array):  # times and bytes may be any
+            if array.size:
+                others.append(array.copy())
+                others[-1].reshape(-1)[array.size // 2] = value
+        for other in others:
+            with pytest.raises(StateError, match=rf"{name.rpartition('/')[2].rpartition('.')[2]}|in use|buckets"):
+                restore({**arrays, name: other})
+
+
+def test_every_array_of_the_aggregator_has_a_form() -> None:
+    def restore(arrays: dict[str, np.ndarray]) -> None:
+        StreamAggregator.restore("s", SETTINGS, OWN.meta, arrays)
+
+    restore(dict(OWN.arrays))
+    refused_arrays(restore, OWN.arrays)
+
+
+def test_every_array_of_the_novelty_detector_has_a_form(anchor: Any) -> None:
+    def restore(arrays: dict[str, np.ndarray]) -> None:
+        StreamDetector.restore("s", watch(), anchor[0], arrays)
+
+    restore(anchor[1])
+    refused_arrays(restore, anchor[1])
 
 
 def test_the_remedy_helps() -> None:
