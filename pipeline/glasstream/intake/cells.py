@@ -11,7 +11,7 @@ from math import isfinite
 
 from glasstream.intake.fields import Kind
 
-MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
+MISSING = frozenset({"", "nan", "+nan", "-nan", "na", "n/a", "null", "none"})
 """Spellings of a missing value, in lower case. In a column of text, all but blank cells count as text."""
 _CLASS = "none"
 """Spelling of a missing value that can also be the name of a class."""
@@ -23,8 +23,9 @@ _WHOLE = re.compile(rf"[+-]?{_PLAIN}")
 _WITH_POINT = re.compile(rf"[+-]?(?:(?:{_PLAIN}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|{_PLAIN}[eE][+-][0-9]+)")
 _ANY_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _OF_NUMBER_COLUMN = re.compile(rf"[+-]?(?:{_PLAIN}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+is_plain = _OF_NUMBER_COLUMN.fullmatch
+"""Function of a cell that returns whether it is a number in a column of numbers: a match, or None."""
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
-_NOT_A_NUMBER = re.compile(r"[+-]nan", re.IGNORECASE)
 _EXACT = 2**53
 """Integers up to this one are exact as floats."""
 _SIGNS = re.compile(r"[$€£¥₹%\s'’()]")
@@ -88,7 +89,7 @@ def reading(cell: str) -> Reading:
             return Reading.POINT
         return Reading.VAGUE if _OF_NUMBER_COLUMN.fullmatch(cell) else Reading.CODE
     plain = cell.lower()
-    if plain in MISSING or _NOT_A_NUMBER.fullmatch(cell):
+    if plain in MISSING:
         return Reading.MISSING
     if _INFINITE.fullmatch(cell):
         return Reading.INFINITE
@@ -119,7 +120,7 @@ def value(cell: str, kind: Kind) -> str | bool | float | None:
     ('nan', None, '01067')
     """
     if kind is Kind.NUMBER:
-        if _OF_NUMBER_COLUMN.fullmatch(cell):
+        if is_plain(cell):
             found = float(cell)
             return found if isfinite(found) else None
         plain = cell.strip()
@@ -160,7 +161,8 @@ def is_no_label(cell: str) -> bool:
     >>> [is_no_label(cell) for cell in ("NA", "NaN", "", "none", "up")]
     [True, True, True, False, False]
     """
-    return reading(cell) is Reading.MISSING and cell.strip().lower() != _CLASS
+    plain = cell.strip().lower()
+    return plain in MISSING and plain != _CLASS
 
 
 def is_formatted(cell: str) -> bool:

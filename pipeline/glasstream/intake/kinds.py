@@ -60,6 +60,12 @@ class Kinds:
         Misfit
             The value does not have the type of the field.
         """
+        if self.textual and field in self.held and field not in self.stated:
+            kind = self.held[field]
+            if kind is Kind.NUMBER and cells.is_plain(value) and -LARGEST <= (number := float(value)) <= LARGEST:
+                return number
+            if kind is Kind.TEXT:
+                return cells.value(value, kind)
         if value is None or value == {} or value == [] or (self.textual and not value.strip()):
             return None
         if isinstance(value, (dict, list, bytes)):
