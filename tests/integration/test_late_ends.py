@@ -88,7 +88,7 @@ def test_a_late_end_is_refused_and_each_transaction_is_there_once_and_whole(prox
 
 
 LATE = 50
-SILENT = 3
+SILENT = 1
 """Number of late requests whose client gets no answer at all, until its patience ends."""
 
 
