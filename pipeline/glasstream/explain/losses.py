@@ -10,8 +10,9 @@ name               task            value
 ``squared``        regression      squared error
 =================  ==============  ==============================================================================
 
-A class that the model does not know has probability 0. A missing prediction counts as a wrong label with all
-probabilities 0. Functions that take the name of a loss also take a `CustomLoss`.
+A class that the model does not know has probability 0. A label without probabilities counts as certain. A missing
+prediction counts as a wrong label with all probabilities 0. Functions that take the name of a loss also take a
+`CustomLoss`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -162,6 +163,8 @@ def loss_one(
     target
         The true class or number.
     """
+    if probabilities is None and label is not None:
+        probabilities = {label: 1.0}
     if isinstance(name, CustomLoss):
         return float(name.function(value if name.task == Task.REGRESSION else probabilities or {}, target))
     if name == "zero_one":

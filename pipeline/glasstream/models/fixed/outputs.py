@@ -43,11 +43,12 @@ def outputs_of(onnx: Any, graph: Any, chosen: Sequence[str], given: Sequence[str
     used = [one for one in graph.output if not chosen or one.name in chosen]
     labels = [one for one in used if type_of(one) in _LABELS]
     tables = [one for one in used if type_of(one) in _NUMBERS]
+    others = len(used) - len(labels) - len(tables)
     if len(labels) == 1:
         keys = keys or _labels(onnx, graph, labels[0].name)
         if len(tables) > 1 and len(tables) == len(keys) and all(_width(one) == 1 for one in tables):
             tables = [_joined(onnx, graph, tables)]
-    if len(labels) > 1 or len(tables) > 1 or not labels + tables or len(labels + tables) < len(used):
+    if len(labels) > 1 or len(tables) > 1 or not labels + tables or others:
         raise ModelError(
             "model.outputs: expected one output with labels (whole numbers or texts) and one with the probabilities of "
             f"all classes, or one with a number, got {_described(used)}; name those to use, such as "

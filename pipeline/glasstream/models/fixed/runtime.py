@@ -239,8 +239,7 @@ class OnnxPredictor:
         if table is not None and table.size != count * columns:
             raise ModelError(
                 f"model.outputs: expected {columns} numbers for each row in the model's output {self._table!r}, got an "
-                f"array of shape {table.shape} for {count} rows; if it has the probabilities of classes, list these "
-                "with model.classes, and if the model has other outputs, choose some with model.outputs"
+                f"array of shape {table.shape} for {count} rows; {self._remedy()}"
             )
         if self._label is None and not self.classes:
             return Output.of_numbers(np.asarray(table).reshape(count, 1))
@@ -255,6 +254,13 @@ class OnnxPredictor:
         known = labels >= 0
         values[np.flatnonzero(known), labels[known]] = 1.0
         return Output(values, labels)
+
+    def _remedy(self) -> str:
+        """Return what to do if the numbers are not what they should be."""
+        if not self.classes:
+            return "if they are probabilities of classes, list the classes with model.classes"
+        remedy = "export a model with calibrated probabilities"
+        return remedy if self._label is None else f"{remedy}, or use its labels alone with model.outputs={self._label}"
 
     def _taken(self, rows: Floats) -> Floats:
         """Return the rows that the model takes."""
@@ -284,11 +290,9 @@ class OnnxPredictor:
         values = self._call(rows).values
         outside = np.any((values < -OUTSIDE) | (values > 1.0 + OUTSIDE), axis=1)
         if 2 * outside.sum() > len(rows):
-            labels = "" if self._label is None else f", or use its labels alone with model.outputs={self._label}"
             raise ModelError(
                 f"model.outputs: expected probabilities between 0 and 1 in the model's output {self._table!r}, got "
-                f"scores, such as {', '.join(f'{value:.4g}' for value in values[outside][0])}; export a model with "
-                f"calibrated probabilities{labels}"
+                f"scores, such as {', '.join(f'{value:.4g}' for value in values[outside][0])}; {self._remedy()}"
             )
 
     def _depends_on_neighbours(self, rows: Floats) -> bool:
