@@ -4,12 +4,12 @@ import asyncio
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
+from msgspec.structs import replace
 
 from glasstream.brokers.local.node import free_ports
 from glasstream.configuration import load
@@ -117,7 +117,7 @@ def test_a_deployment_survives_more_partitions_and_reads_them_after_all_topics_w
     wait_for("the reason", lambda: "has 4 partitions, but this deployment was made for 2" in readiness())
     deployment.send(rows(200), key=b"s", partition=1)
     wait_for("400 rows", lambda: deployment.aggregated("s") >= 400)
-    deployment.send(rows(100), key=b"u", partition=3)
+    produce(deployment.settings.broker or "", name, [rows(200)], 3, key=b"u")  # its producer knows of two partitions
     for worker in list(deployment.workers):
         assert deployment.stop(worker) == 0, deployment.log(worker)
 
@@ -126,6 +126,6 @@ def test_a_deployment_survives_more_partitions_and_reads_them_after_all_topics_w
     after = Deployment(wider, tmp_path)
     try:
         after.start_all()
-        wait_for("100 rows of the new partition", lambda: after.aggregated("u") >= 100)
+        wait_for("200 rows of the new partition", lambda: after.aggregated("u") >= 200)
     finally:
         after.end()
