@@ -82,6 +82,7 @@ def events(count: int, regression: bool) -> list:
         if t > count // 3:
             x["late"] = rng.gauss(score, 0.5)
         x = {name: value if rng.random() > 0.02 else None for name, value in x.items() if rng.random() > 0.1}
+        x = x or {"size": None}  # as the pipeline, estimators refuse an event without features
         made.append((x, score if regression else ["low", "middle", "high"][(score > 0) + (score > 2)]))
     return made
 
