@@ -90,3 +90,12 @@ def test_a_linear_form_with_too_few_numbers_is_not_translated(name: str) -> None
         assert outcome(model.SerializeToString(), "a,b,c") == "onnxruntime"
     except ModelError as error:
         assert "onnxruntime" in str(error)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), 1e38])
+@pytest.mark.parametrize("name", ["coefficients", "intercepts"])
+def test_a_linear_form_whose_sums_may_overflow_is_not_translated(name: str, value: float) -> None:
+    model = linear(1, 0)
+    (one,) = (one for one in model.graph.node[0].attribute if one.name == name)
+    one.floats[0] = value
+    assert outcome(model.SerializeToString(), "a,b,c") == "onnxruntime"

@@ -27,6 +27,8 @@ from glasstream.models.kernels.scored_trees import ScoredTrees
 from glasstream.models.kernels.transform import Steps, Transformed
 
 _FLOAT: Final = 1
+_SUMMED: Final = 1e30
+"""Largest weight of a linear form that is translated."""
 _EXACT: Final = 2**53
 """Bound of whole numbers that a float64 represents exactly."""
 _TRANSFORMS: Final = {"NONE": "none", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}
@@ -417,6 +419,8 @@ def _linear(translation: _Translation, node: Any, values: Attributes) -> list[_T
     if scores * len(columns) != weights.size or scores != (len(classes) if classifies else 1):
         raise NotCompilable("it has another number of scores than of classes")
     intercepts = values.get("intercepts") or [0.0] * scores
+    if not all(abs(one) <= _SUMMED for one in (*weights.tolist(), *intercepts)):
+        raise NotCompilable("its sums may leave float32, in an order that is onnxruntime's own")
     ending = Ending(_post_transform(values))
     if not classifies and ending.transform != "none":
         raise NotCompilable(f"a regression that ends with {ending.transform} has no translation")
