@@ -1,5 +1,7 @@
 """Every kind of bad input has its reason, and never takes a good event with it."""
 
+from array import array
+
 import orjson
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from glasstream.ingest.admission import CLASSES_BYTES, Accepted, Admission, Task, label
 from glasstream.ingest.decode import decode
+from glasstream.ingest.features import KeptFeatures
 from glasstream.ingest.limits import IngestLimits
 from glasstream.ingest.waiting import Joined, Waiting
 from glasstream_topics.events import Event
@@ -212,9 +215,9 @@ def test_one_event_is_judged_alike_in_any_company(element: str, before: list[str
 @pytest.mark.parametrize(("beside", "index"), [([], 0), (["3"], 1), (['{"x":{"a":[]}}', '{"x":{"a":1e400}}'], 2)])
 def test_integers_beyond_64_bits_are_themselves(beside: list[str], index: int) -> None:
     big = 2**64 + 1
-    event = f'{{"x":{{"a":1}},"id":{big},"y":{big},"ts":{big}}}'
+    event = f'{{"x":{{"a":1}},"id":{big},"y":{big},"ts":{2**63 - 1}}}'
     decoded = decode(f"[{','.join([*beside, event])}]".encode(), LIMIT)
-    assert decoded.events == [(index, Event({"a": 1.0}, big, big, big))]
+    assert decoded.events == [(index, Event({"a": 1.0}, big, 2**63 - 1, big))]
     accepted = Admission(Task.CLASSIFICATION).admit(decoded.events[0][1])
     assert isinstance(accepted, Accepted) and accepted.target == str(big)
 
@@ -264,10 +267,10 @@ def test_class_names_are_bounded_each_and_together() -> None:
 
 def test_a_late_label_is_bounded_like_another() -> None:
     admission = Admission(limits=IngestLimits(classes=2))
-    waiting: Waiting[str] = Waiting(10)
+    waiting: Waiting[KeptFeatures] = Waiting(10, 10_000)
     for number in range(3):
         admission.admit(class_label(number, None))
-        waiting.add(str(number), number, "kept")
+        waiting.add(str(number), number, KeptFeatures(None, array("d", [1.0])))
     found = [waiting.join(Label(number, f"class {number}"), admission) for number in range(3)]
     assert [type(one) is Joined for one in found] == [True, True, False]
     assert found[2][0] is Reason.TOO_MANY_CLASSES and waiting.waiting == 1

@@ -1,5 +1,6 @@
 """Labels that come after their events: at delay 0 as if they had come with them, and always a function of the log."""
 
+import pickle
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from glasstream.settings import Settings
 from glasstream.sources.bundled import BundledStream
 from glasstream.sources.delayed import Delayed, LabelDelay
 from glasstream_topics import predictions
+from glasstream_topics.events_dead import Reason
 from tests.late_labels import apart, delays
 from tests.learn.test_checkpoint import checkpoint_of
 from tests.learn.test_partition_learner import Collected, learn, message, same, settings
@@ -67,6 +69,19 @@ def test_how_they_are_packed_and_blocks_cut_changes_nothing(model: str, delay: i
         same(learn(packed(log, size), cut_every, given(model)), whole)
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_forgotten_for_its_bytes_is_so_however_events_are_packed(model: str) -> None:
+    """A limit of about 12 events, of which 20 would wait. What waits is never more than that."""
+    chosen = given(model, "limits.waiting_bytes=4096")
+    log = apart(EVENTS, DELAYS["random:40"])
+    alone = learn(packed(log, 1), 1, chosen)
+    assert 40 < len(alone.rows) < 110 and {why for found in alone.dead for _, why in found} == {Reason.UNKNOWN_ID}
+    for size, cut_every in ((7, 3), (50, 1_000), (len(log), 10**9)):
+        found = learn(packed(log, size), cut_every, chosen)
+        assert (found.rows, found.predictions) == (alone.rows, alone.predictions)
+        assert sum(map(len, found.dead)) == len(alone.dead)
+
+
 def test_a_row_is_learned_where_its_label_stands_by_the_model_of_that_moment() -> None:
     log = apart(EVENTS, DELAYS["random:40"])
     order = [one["id"] for one in log if "x" not in one]
@@ -103,9 +118,10 @@ def test_the_running_metric_counts_what_was_said_before_the_label_came() -> None
 
 @pytest.mark.parametrize("model", ["linear", "tree"])
 @pytest.mark.parametrize("further", [0, pytest.param(2, marks=pytest.mark.slow), 9])
-def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int) -> None:
+@pytest.mark.parametrize("most", [2**26, 4_096])
+def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int, most: int) -> None:
     """The window travels in the state, in the middle of a message too."""
-    chosen = given(model, "snapshot.cadence=10")
+    chosen = given(model, "snapshot.cadence=10", f"limits.waiting_bytes={most}")
     log = packed([*apart(EVENTS, DELAYS["random:40"]), {"id": 3, "y": "a"}, {"id": "nobody", "y": "a"}], 13)
     learner, whole, states = PartitionLearner(0, chosen), Collected(), []
     for one in log:
@@ -113,7 +129,7 @@ def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int) -> No
             if stream.at_snapshot:
                 states.append((learner.position, checkpoint_of(learner)))
     whole.take(learner)
-    assert len(states) > 8 and any(place.used for place, _ in states)
+    assert len(states) > 4 and any(place.used for place, _ in states)
     for place, checkpoint in states:
         end = Position(place.offset + further, 0 if further else place.used)
         first, collected = PartitionLearner(0, chosen), Collected()
@@ -126,7 +142,9 @@ def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int) -> No
         collected.snapshots = whole.snapshots
         same(collected, whole)
         mine, theirs = second.streams["s"].learner.waiting, learner.streams["s"].learner.waiting
-        assert (mine.joined, mine.missed, mine.waiting) == (theirs.joined, theirs.missed, theirs.waiting)
+        for of in ("joined", "missed", "dropped", "waiting", "bytes"):
+            assert getattr(mine, of) == getattr(theirs, of)
+        assert bool(mine.dropped) == (most < 2**20)
 
 
 def test_a_checkpoint_holds_no_event_that_has_left_the_window() -> None:
@@ -295,3 +313,32 @@ def test_a_source_gives_each_label_once_and_so_many_events_later() -> None:
         assert {one["id"]: one["y"] for one in made if "y" in one} == plain and len(made) == 400
         assert set(after[: 200 - most]) == ({most} if text == str(most) else set(range(8)))
         assert list(Delayed(BundledStream(3, 200), LabelDelay.parse(text, 100), 3).events()) == made
+
+
+@pytest.mark.parametrize("kind", ["text", "features", "values"])
+def test_the_memory_and_the_checkpoint_of_waiting_events_do_not_grow_with_their_messages(kind: str) -> None:
+    """A text beyond limits.text and features beyond limits.features are not kept; what is kept has a limit."""
+
+    def event(number: int) -> dict[str, Any]:
+        if kind == "text":
+            return {"id": number, "x": {"a": number, "note": f"{number} " + "x" * 100_000}}
+        if kind == "features":
+            return {"id": number, "x": {"a": number} | {f"f{number % 7}_{j}": j + 0.5 for j in range(5_000)}}
+        return {"id": number, "x": {f"f{j}": number + 0.5 for j in range(2_000)}}
+
+    chosen = settings("model.name=linear", "limits.waiting_bytes=1000000")
+    learner = PartitionLearner(0, chosen)
+    sizes = []
+    for offset in range(300):
+        for _ in learner.consume(message(offset, [event(offset)])):
+            learner.outbox.predictions.clear()
+        if offset in (149, 299):
+            learner.cut()
+            sizes.append(len(checkpoint_of(learner, at_rest=True).state))
+    waiting = learner.streams["s"].learner.waiting
+    held = sum(len(pickle.dumps(kept)) for _, kept in waiting.events.values())
+    assert waiting.bytes <= 1_000_000 and held <= 2 * waiting.bytes
+    assert max(sizes) <= 2_000_000
+    if kind == "values":
+        assert waiting.dropped > 200 and waiting.waiting + waiting.dropped == 300
+        assert any("limits.waiting_bytes" in line for line in learner.outbox.notices)

@@ -25,7 +25,7 @@ class Label(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=F
     y
         the target; for regression it lies within ±1e60.
     ts
-        time of the label in milliseconds; Glasstream does not use it.
+        time of the label in milliseconds, a signed integer of 64 bits; Glasstream does not use it.
     """
 
     id: Annotated[str, msgspec.Meta(max_length=256)] | int

@@ -45,6 +45,8 @@ class LearnerPartitionProgress(msgspec.Struct, frozen=True):
         the settings and versions that change numbers, by name.
     topic_id
         id of the topic `events` that the offsets belong to; None if the brokers give no ids.
+    begins_in
+        epoch in which a new stream begins, once a stream has given up its place; None before that.
     """
 
     epoch: Natural
@@ -53,6 +55,7 @@ class LearnerPartitionProgress(msgspec.Struct, frozen=True):
     used: Natural
     fingerprint: dict[str, Setting]
     topic_id: str | None = None
+    begins_in: Natural | None = None
     schema_version: Literal[1] = VERSION
 
 
@@ -84,6 +87,8 @@ class LearnerStreamProgress(msgspec.Struct, frozen=True):
         SHA-256 of the model that a mark has brought; empty while it is that of the settings.
     refused
         offsets of marks whose models were refused for a reason that need not be on the log.
+    newest
+        offset of the newest message with an event or a label of this stream; None in records of older releases.
     """
 
     stream: str
@@ -98,6 +103,7 @@ class LearnerStreamProgress(msgspec.Struct, frozen=True):
     entries: Natural | None = None
     model: str = ""
     refused: list[Natural] = []
+    newest: Natural | None = None
     schema_version: Literal[1] = VERSION
 
     @property
@@ -112,6 +118,11 @@ class Restored(progress.Restored[LearnerPartitionProgress, LearnerStreamProgress
 
 _RECORDS: Final = progress.ProgressRecords(TOPIC.name, LearnerPartitionProgress, LearnerStreamProgress)
 decode: Final = _RECORDS.decode
+
+
+def key(stream: str) -> bytes:
+    """Return the key of a stream's record."""
+    return stream.encode()
 
 
 def encode(record: LearnerPartitionProgress | LearnerStreamProgress) -> tuple[bytes, bytes]:

@@ -46,6 +46,8 @@ class NoveltyPartitionProgress(msgspec.Struct, frozen=True):
         the settings and versions that change numbers, by name.
     topic_id
         id of the topic `events` that the offsets belong to; None if the brokers give no ids.
+    begins_in
+        epoch in which a new stream begins, once a stream has given up its place; None before that.
     """
 
     epoch: Natural
@@ -53,6 +55,7 @@ class NoveltyPartitionProgress(msgspec.Struct, frozen=True):
     used: Natural
     fingerprint: dict[str, Setting]
     topic_id: str | None = None
+    begins_in: Natural | None = None
     schema_version: Literal[1] = VERSION
 
 
@@ -69,6 +72,8 @@ class NoveltyStreamProgress(msgspec.Struct, frozen=True):
         number of accepted events and of late labels that found their event.
     anchor
         value of `seqs` at the stream's newest anchor; -1 if it has none.
+    newest
+        offset of the newest message with an event or a label of this stream; None in records of older releases.
     """
 
     stream: StreamName
@@ -76,6 +81,7 @@ class NoveltyStreamProgress(msgspec.Struct, frozen=True):
     first_offset: Natural
     seqs: Natural
     anchor: Annotated[int, msgspec.Meta(ge=-1)]
+    newest: Natural | None = None
     schema_version: Literal[1] = VERSION
 
 

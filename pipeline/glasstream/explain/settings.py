@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from glasstream.changes import ChangesExplanations
+from glasstream.changes import ChangesBoth, ChangesExplanations
 from glasstream.errors import SettingsError
 from glasstream_topics.methods import METHODS
 
@@ -33,7 +33,8 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reservoir
         Number of background rows that a stream keeps.
     start
-        First row t0 that is explained. If unset, explanations begin when the reservoir is full.
+        First row t0 that is explained. If unset, explanations begin when the reservoir is full. A stream with fewer
+        events may give up its place to a new one: see `limits.streams`.
     draws
         Number of background rows that iPFI draws for each feature of each row. The cost of iPFI is proportional to it.
         Ten draws have the error of the ten realisations that the iPFI paper averages.
@@ -49,8 +50,8 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     methods: ChangesExplanations[Annotated[str, Meta(pattern=_METHODS, description=_SOME_METHODS)]] = "ipfi"
     alpha: ChangesExplanations[Annotated[float, Meta(gt=0, le=1)]] = 0.001
     sampling: ChangesExplanations[Literal["geometric", "uniform", "window"]] = "geometric"
-    reservoir: ChangesExplanations[_Positive] = 100
-    start: ChangesExplanations[_Positive | None] = None
+    reservoir: ChangesBoth[_Positive] = 100
+    start: ChangesBoth[_Positive | None] = None
     draws: ChangesExplanations[_Positive] = 1
     loss: ChangesExplanations[Literal["zero_one", "cross_entropy", "brier", "absolute", "squared"] | None] = None
     level: ChangesExplanations[Annotated[float, Meta(gt=0, lt=1)]] = 0.95

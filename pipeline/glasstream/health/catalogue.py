@@ -1,7 +1,26 @@
 """Catalogue of all metrics of the stages: name, kind, labels, meaning. Only these metrics are published."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from heapq import nlargest
+from typing import Final, Literal, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+MOST_STREAMS: Final = 200
+"""Streams of a partition that have metrics of their own. Prometheus keeps a dozen series for each of them."""
+
+
+def shown(streams: Mapping[str, T], events: Callable[[T], int]) -> list[str]:
+    """Return the streams that have metrics of their own: those with the most events, in their order.
+
+    >>> shown({"a": 3, "b": 1}, lambda one: one), len(shown(dict.fromkeys(map(str, range(5_000)), 1), lambda one: one))
+    (['a', 'b'], 200)
+    """
+    if len(streams) <= MOST_STREAMS:
+        return list(streams)
+    chosen = set(nlargest(MOST_STREAMS, streams, lambda name: (events(streams[name]), name)))
+    return [name for name in streams if name in chosen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +80,11 @@ DAMAGED: Final = _counter(
     "Damaged messages that this worker skipped; explainers set no partition.",
     "partition",
 )
+STREAMS_LEFT_OUT: Final = _gauge(
+    "streams_left_out",
+    "Streams that have no metrics of their own here, because the partition has more than 200 and others more events.",
+    "partition",
+)
 STEP_SECONDS: Final = _counter("step_seconds", "Seconds spent in each step of the stage.", "step")
 BOUND_HIT: Final = _counter(
     "bound_hits", "Number of times this worker reached a configured limit, by setting.", "bound", "partition"
@@ -68,6 +92,11 @@ BOUND_HIT: Final = _counter(
 
 # Learner.
 STREAMS: Final = _gauge("streams", "Streams that the learner learns.", "partition")
+STREAMS_FORGOTTEN: Final = _counter(
+    "streams_forgotten",
+    "Idle streams with few events that gave up their places to new streams (limits.streams).",
+    "partition",
+)
 EVENTS: Final = _counter("events", "Events accepted since the stream began.", "stream")
 ROWS: Final = _counter("rows_learned", "Rows (labelled events) learned since the stream began.", "stream")
 UNLABELLED: Final = _counter("unlabelled_events", "Events without a label since this worker took the stream.", "stream")

@@ -1,6 +1,7 @@
 """HTTP endpoints of a worker: `/healthz`, `/readyz`, and `/metrics` for Prometheus.
 
-Answers come from the worker's event loop, so that any answer proves that the loop turns.
+Answers come from the worker's event loop, so that any answer proves that the loop turns. The text of the metrics is
+written by a thread of the server.
 """
 
 import asyncio
@@ -126,16 +127,22 @@ class HealthServer:
 
     def _answer(self, path: str) -> Answer:
         """Answer a request. Called on a thread of the server."""
-        ask = {"/healthz": self._health, "/readyz": self._readiness, "/metrics": self._metrics}.get(path.split("?")[0])
+        asks: dict[str, Callable[[], Answer | list[Sample]]] = {
+            "/healthz": self._health,
+            "/readyz": self._readiness,
+            "/metrics": self._metrics,
+        }
+        ask = asks.get(path.split("?")[0])
         if ask is None:
             return _text(HTTPStatus.NOT_FOUND, "not found; use /healthz, /readyz or /metrics")
         loop = self._loop
         if loop is None or loop.is_closed():
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, "the worker is stopping")
         try:
-            return asyncio.run_coroutine_threadsafe(_on_loop(ask), loop).result(ANSWER_SECONDS)
+            found = asyncio.run_coroutine_threadsafe(_on_loop(ask), loop).result(ANSWER_SECONDS)
         except TimeoutError:
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, f"the worker has not answered within {ANSWER_SECONDS:g} s")
+        return found if isinstance(found, Answer) else self._text_of(found)
 
     def _health(self) -> Answer:
         return _verdict(self._labels, self._worker.trouble())
@@ -144,9 +151,13 @@ class HealthServer:
         notes = [note.text for note in self._worker.notes()]
         return _verdict(self._labels, self._worker.trouble() or self._worker.unready(), notes)
 
-    def _metrics(self) -> Answer:
+    def _metrics(self) -> list[Sample]:
+        return list(self._worker.samples())
+
+    def _text_of(self, samples: list[Sample]) -> Answer:
+        """Return the metrics as text. Called on a thread of the server, because it takes longer than collecting."""
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected(self._labels, list(self._worker.samples())))
+        registry.register(_Collected(self._labels, samples))
         return Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry))
 
 
@@ -168,7 +179,7 @@ class _Collected(Collector):
         yield from families.values()
 
 
-async def _on_loop(ask: Callable[[], Answer]) -> Answer:
+async def _on_loop(ask: Callable[[], Answer | list[Sample]]) -> Answer | list[Sample]:
     return ask()
 
 

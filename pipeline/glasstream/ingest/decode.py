@@ -27,6 +27,8 @@ ID_BYTES = 256
 """Longest `id` in UTF-8 bytes, or in digits of an integer. It is part of the contract of `events`."""
 _LARGEST_ID = 10**ID_BYTES - 1
 _SMALLEST_ID = -(10 ** (ID_BYTES - 1)) + 1
+_SMALLEST_TS, _LARGEST_TS = -(2**63), 2**63 - 1
+"""Bounds of `ts`: a signed integer of 64 bits, which JSON, Avro, Arrow and databases hold alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,18 @@ def decode(value: bytes | None, limit: int) -> Decoded:
         except RecordError:
             return _each(value)
         labels = True
-    if any(_long_id(event.id) for event in good):
+    if any(_beyond(event) for event in good):
         return _each(value)
     return Decoded(events=list(enumerate(good)), labels=labels, array=value[:1] == b"[")
+
+
+def _beyond(element: Event | Label) -> bool:
+    """Return whether the type of an element accepts what the contract does not."""
+    return _long_id(element.id) or not _fits(element.ts)
+
+
+def _fits(ts: int | None) -> bool:
+    return ts is None or _SMALLEST_TS <= ts <= _LARGEST_TS
 
 
 def _long_id(event_id: str | int | None) -> bool:
@@ -150,7 +161,7 @@ def _judge(element: bytes) -> Event | Label | tuple[Reason, str]:
     if element.lstrip(_SPACE)[:1] == b"{":
         with suppress(RecordError):
             (found,) = events.decode_with_labels(element)
-            if not _long_id(found.id):
+            if not _beyond(found):
                 return found
     try:
         content = _anything.decode(element)  # unlike orjson it accepts integers beyond 64 bits
@@ -230,6 +241,9 @@ def wrong_beside_x(event_id: Any, ts: Any, y: Any) -> tuple[Reason, str] | None:
         return Reason.BAD_ID, f"expected an `id` of at most {ID_BYTES} digits, got an integer with more"
     if ts is not None and (isinstance(ts, bool) or not isinstance(ts, int)):
         return Reason.BAD_TS, f"expected `ts` to be an integer (ms), got {_kind(ts)}"
+    if not _fits(ts):
+        found = "an integer of more bits; send milliseconds since 1970, or leave `ts` out"
+        return Reason.BAD_TS, f"expected `ts` to be a signed integer of 64 bits (ms since 1970), got {found}"
     if isinstance(y, (dict, list)):
         return Reason.BAD_TARGET, f"expected `y` to be a number, text or boolean, got {_kind(y)}"
     return None

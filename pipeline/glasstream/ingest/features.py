@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
 from math import nan
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -52,6 +52,31 @@ class FeatureCounts:
 
     retyped: int = 0
     over_limit: int = 0
+
+
+class KeptFeatures(NamedTuple):
+    """What a stream keeps of an event that waits for its label: the values that count, as numbers.
+
+    Attributes
+    ----------
+    slots
+        Their slots in the order of the event; None for the first slots, one after the other.
+    values
+        Numbers and booleans as they are, and the codes of texts.
+    """
+
+    slots: "array[int] | None"
+    values: "array[float]"
+
+    @property
+    def size(self) -> int:
+        """Bytes of the numbers."""
+        return 8 * len(self.values) + (0 if self.slots is None else 4 * len(self.slots))
+
+    @staticmethod
+    def most(features: int) -> int:
+        """Return the largest size of an event with this number of features."""
+        return 12 * features
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +242,37 @@ class FeatureTable:
             texts += islice(codes, len(texts), None)
         return texts
 
+    def keep(self, x: Mapping[str, Value]) -> KeptFeatures:
+        """Return what has to be kept of features that were encoded before, to encode them `again` later.
+
+        A value that counts as absent is not kept: a feature beyond the limits, a value of another kind, a new text of a
+        feature that has no room for it.
+        """
+        form = (*x, *map(type, x.values()))
+        plan = self._plans.get(form)
+        if plan is None:
+            plan = self._remember(form, x)
+        if plan.direct:
+            return KeptFeatures(None, array("d", x.values()))  # type: ignore[arg-type]  # numbers and booleans only
+        slots, values = array("i"), array("d")
+        for name, slot, is_text in plan.slots:
+            value = self.categories[slot].get(x[name]) if is_text else x[name]  # type: ignore[arg-type]
+            if value is not None:
+                slots.append(slot)
+                values.append(value)  # type: ignore[arg-type]
+        return KeptFeatures(None if slots == array("i", range(len(slots))) else slots, values)
+
+    def again(self, kept: KeptFeatures) -> dict[str, Value]:
+        """Return features that were kept, in the order of their event."""
+        x: dict[str, Value] = {}
+        for slot, value in zip(range(len(kept.values)) if kept.slots is None else kept.slots, kept.values, strict=True):
+            kind = self.kinds[slot]
+            if kind is Kind.TEXT:
+                x[self.names[slot]] = self.texts(slot)[int(value)]
+            else:
+                x[self.names[slot]] = value if kind is Kind.NUMBER else value == 1.0
+        return x
+
     def encode_again(self, x: Mapping[str, Value]) -> tuple[Iterable[float], Mapping[str, Value]]:
         """Encode features that were encoded before, without counting absent values again."""
         with self._uncounted():
@@ -233,16 +289,22 @@ class FeatureTable:
 
     def can_hold(self, rows: NDArray[np.float64]) -> bool:
         """Return whether rows of the first features consist of absent values and of what an event can have there."""
-        for slot in range(rows.shape[1]):
-            values, kind = rows[~np.isnan(rows[:, slot]), slot], self.kinds[slot]
-            if kind is Kind.NUMBER:
-                fits = np.abs(values) <= LARGEST
-            else:
-                codes = 2 if kind is Kind.BOOLEAN else len(self.categories[slot])
-                fits = (values >= 0) & (values < codes) & (values == np.floor(values))
-            if not fits.all():
-                return False
-        return True
+        present = ~np.isnan(rows)
+        return self.can_have(np.nonzero(present)[1], rows[present])
+
+    def can_have(self, slots: NDArray[Any], values: NDArray[np.float64]) -> bool:
+        """Return whether each value is one that an event can have for the feature in its slot."""
+        is_number = np.array([kind is Kind.NUMBER for kind in self.kinds], np.bool_)
+        codes = np.array(
+            [
+                max(2 * (kind is Kind.BOOLEAN), len(codes))
+                for kind, codes in zip(self.kinds, self.categories, strict=True)
+            ]
+        )
+        numbers = is_number[slots]
+        coded, most = values[~numbers], codes[slots[~numbers]]
+        fits = (coded >= 0) & (coded < most) & (coded == np.floor(coded))
+        return bool((np.abs(values[numbers]) <= LARGEST).all() and fits.all())
 
     def given(self) -> list[bool]:
         """Return for each slot whether the model gets this feature."""

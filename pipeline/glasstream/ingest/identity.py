@@ -1,7 +1,5 @@
 """Names of streams and events, by one rule for every reader of `events`."""
 
-from collections.abc import Collection
-
 from glasstream.ingest.message import Message
 from glasstream.settings import Settings
 from glasstream_topics import clients
@@ -9,14 +7,11 @@ from glasstream_topics.events import partition as partition_of
 from glasstream_topics.events_dead import Reason
 
 
-def stream_name(message: Message, settings: Settings, known: Collection[str]) -> str | tuple[Reason, str]:
+def stream_name(message: Message, settings: Settings) -> str | tuple[Reason, str]:
     """Return the stream of a message, or the reason why it belongs to none.
 
-    Parameters
-    ----------
-    known
-        Streams of the partition that have begun. A stream begins with its first message that contains an event or a
-        label, accepted or not.
+    A stream begins with its first message that contains an event or a label, accepted or not, if the partition has a
+    place for it (`glasstream.ingest.places`).
     """
     key, limits, partitioner = message.key, settings.limits, settings.topics.partitioner
     if not key:
@@ -36,12 +31,6 @@ def stream_name(message: Message, settings: Settings, known: Collection[str]) ->
             Reason.WRONG_PARTITION,
             f"stream {name!r} belongs on partition {expected} ({partitioner} of its key), but this message is on "
             f"partition {message.partition}; {clients.WRONG_PARTITION[partitioner]}",
-        )
-    if name not in known and len(known) >= limits.streams:
-        return (
-            Reason.TOO_MANY_STREAMS,
-            f"expected at most {limits.streams} streams on a partition (limits.streams), got one more, "
-            f"{name!r}; allow more, or spread them over more partitions",
         )
     return name
 

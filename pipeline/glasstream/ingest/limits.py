@@ -17,7 +17,9 @@ class IngestLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     message_bytes
         Largest message on `events` that is read. Larger messages become dead letters.
     streams
-        Largest number of streams per partition of `events`. Messages of further streams become dead letters.
+        Largest number of streams per partition of `events`. A further stream gets the place of one that has been idle
+        for 10 × `streams` messages and has fewer events than `explain.start`. If there is none, its messages become
+        dead letters.
     stream_bytes
         Longest stream name (the message key), in bytes.
     features
@@ -31,6 +33,9 @@ class IngestLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         becomes a dead letter; most often the target is an id or free text.
     label_bytes
         Longest class name, in UTF-8 bytes.
+    waiting_bytes
+        Largest size of the events of one stream that wait for their labels: 8 bytes for each feature and class, and
+        about 300 for each event. Beyond it, the oldest ones stop waiting. See `labels.window`.
     """
 
     message_bytes: ChangesBoth[Annotated[int, Meta(ge=1, le=64 * 1024 * 1024)]] = 1024 * 1024
@@ -41,3 +46,4 @@ class IngestLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     text: ChangesBoth[_Positive] = 1_024
     classes: ChangesBoth[Annotated[int, Meta(ge=2, le=10_000)]] = 256
     label_bytes: ChangesBoth[Annotated[int, Meta(ge=1, le=1_024)]] = 256
+    waiting_bytes: ChangesBoth[Annotated[int, Meta(ge=4_096)]] = 64 * 1024 * 1024

@@ -3,8 +3,9 @@
 It is a pure function from events to records. The stage decides only when a block is cut.
 """
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,8 +15,8 @@ from glasstream.background.background import Background
 from glasstream.errors import ModelError, ModelRaised, NotCompilable
 from glasstream.explain.losses import loss_for, loss_one
 from glasstream.ingest.admission import Accepted, Task
-from glasstream.ingest.features import FeatureCounts, FeatureTable, Kind, RowBuffer, Value
-from glasstream.ingest.waiting import Joined, Waiting
+from glasstream.ingest.features import FeatureCounts, FeatureTable, KeptFeatures, Kind, RowBuffer, Value
+from glasstream.ingest.waiting import Joined, Waiting, size_of
 from glasstream.learn.entries import Entries
 from glasstream.learn.expected import ExpectedPerformance
 from glasstream.learn.make_model import Model, make_model
@@ -32,6 +33,7 @@ from glasstream.models.live.generic import GenericPredictor
 from glasstream.models.live.stream_model import NOTHING, NotLearned, Prediction
 from glasstream.settings import Settings
 from glasstream_topics import predictions, requests
+from glasstream_topics.events import Event
 from glasstream_topics.events_dead import Reason
 from glasstream_topics.frames import Array
 from glasstream_topics.methods import EFFECTS, LABELLED
@@ -52,16 +54,34 @@ class ModelVersion:
     """The first entry that is explained with a later version; `NEVER` if only that version will tell."""
 
 
+_CLASS_BYTES: Final = 16
+"""Bytes of a class in a prediction that is kept."""
+
+
 class Unlabelled(NamedTuple):
     """What is kept of an event until its label arrives."""
 
-    x: Mapping[str, Value]
+    x: KeptFeatures
     label: str | None
-    probabilities: Mapping[str, float] | None
+    classes: tuple[str, ...] | None
+    """The classes of the prediction; None if there is none, or one of a number."""
+    probabilities: "array[float] | None"
     value: float | None
     """The predicted number of a regression."""
     ts: int | None
     """Time of the event."""
+
+    @property
+    def size(self) -> int:
+        """Approximate bytes that depend on the event."""
+        return self.x.size + (0 if self.classes is None else _CLASS_BYTES * len(self.classes))
+
+    @property
+    def prediction(self) -> Prediction:
+        """The prediction that was published without the label."""
+        if self.classes is None or self.probabilities is None:
+            return Prediction(self.label, None, self.value)
+        return Prediction(self.label, dict(zip(self.classes, self.probabilities, strict=True)), self.value)
 
 
 Element = Accepted | Joined[Unlabelled] | tuple[Reason, str]
@@ -80,6 +100,12 @@ class Outbox:
     snapshots: list[ModelVersion] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     """Lines for the log about events that happen once."""
+
+    def emptied(self) -> "Outbox":
+        """Return the output in an outbox of its own, and empty this one, which the learners share."""
+        taken = replace(self)
+        self.predictions, self.requests, self.sent, self.snapshots, self.notices = [], [], [], [], []
+        return taken
 
 
 _STATE: Final = (
@@ -148,7 +174,9 @@ class StreamLearner:
         """Number of events that came without a label."""
         self.ended = False
         """Whether a reset mark has ended this epoch."""
-        self.waiting: Waiting[Unlabelled] = Waiting(settings.labels.window)
+        self.waiting: Waiting[Unlabelled] = Waiting(settings.labels.window, settings.limits.waiting_bytes)
+        self._kept_classes: tuple[str, ...] = ()
+        """Classes of the newest prediction that was kept, so that predictions share them."""
         self.outbox = outbox
         self.pushed: str | None = None
         """SHA-256 of the model that the newest mark has brought; None while it is that of the settings."""
@@ -264,9 +292,13 @@ class StreamLearner:
         places = self._most_rows - self._buffer.count
         room = min(self._next_due - self.rows, places)
         block, taken, late = table.block(), list[tuple[Accepted | Joined[Unlabelled], str]](), list[int]()
+        to_keep = 0
+        """Most bytes that the events of the block add to those that wait: they wait when the block has been learned."""
         for element, event_id in elements:
             if isinstance(element, Joined):
-                x, is_late = element.kept.x, True
+                if not self.waiting.has_room(to_keep):
+                    break
+                x, is_late = table.again(element.kept.x), True
             elif isinstance(element, Accepted):
                 x, is_late = element.event.x, False
             else:
@@ -280,6 +312,10 @@ class StreamLearner:
             if is_late:
                 self.waiting.settle(event_id)
                 late.append(len(taken))
+            elif isinstance(element, Accepted) and element.event.id is not None:
+                to_keep += size_of(event_id, None)
+                if element.target is None:
+                    to_keep += KeptFeatures.most(len(x)) + _CLASS_BYTES * len(model.classes)
             taken.append((element, event_id))
             if element.target is not None:
                 room -= 1
@@ -343,12 +379,23 @@ class StreamLearner:
         self.predicted.append((seq, event_id, prediction, target, self._learned, accepted.event.ts))
         if self._model is None or target is None:
             self.unlabelled += 1
-            if accepted.event.id is not None:
-                self.waiting.add(event_id, seq, Unlabelled(accepted.event.x, *prediction, _time(accepted.event.ts)))
+            if accepted.event.id is not None and self.waiting.window:
+                self.waiting.add(event_id, seq, self._kept(accepted.event, prediction))
             if len(self.predicted) >= self.settings.block.rows:
                 self._publish()
         elif self.waiting.begun and accepted.event.id is not None:
             self.waiting.labelled(event_id, seq)
+
+    def _kept(self, event: Event, prediction: Prediction) -> Unlabelled:
+        """Return what is kept of an event that waits for its label."""
+        label, probabilities, value = prediction
+        classes, numbers = None, None
+        if probabilities is not None:
+            classes, numbers = tuple(probabilities), array("d", probabilities.values())
+            if classes == self._kept_classes:
+                classes = self._kept_classes
+            self._kept_classes = classes
+        return Unlabelled(self._features.keep(event.x), label, classes, numbers, value, _time(event.ts))
 
     def join(self, label: Joined[Unlabelled], event_id: str) -> None:
         """Learn an event whose label has just arrived.
@@ -363,7 +410,7 @@ class StreamLearner:
         model = self._model or self._first_model(target)
         if (reason := model.refuses_label(target)) is not None:
             raise ModelRaised(reason)
-        row, given = self._features.encode_again(kept.x)
+        row, given = self._features.encode_again(self._features.again(kept.x))
         self._note_late(label)
         model.learn(self._completed(model, given), target)
         if model.replaced:
@@ -372,9 +419,7 @@ class StreamLearner:
 
     def _note_late(self, label: Joined[Unlabelled]) -> None:
         """Keep a late label for the running metric, with the prediction that was published without it."""
-        kept = label.kept
-        said = Prediction(kept.label, kept.probabilities, kept.value)
-        self.predicted.append((label.seq, None, said, label.target, self._learned, None))
+        self.predicted.append((label.seq, None, label.kept.prediction, label.target, self._learned, None))
 
     def flush(self) -> None:
         """Process a flush mark: close the block and pass the mark to the aggregator."""
@@ -449,6 +494,13 @@ class StreamLearner:
                 f"an event got no label within labels.window = {self.waiting.window} events, or a later event has the "
                 "same id; such events are never learned. The metric glasstream_labels_missed_total counts them; this "
                 "line is not repeated"
+            )
+        if self.waiting.dropped:
+            self._say(
+                f"the events that wait for labels take more than {self.waiting.most_bytes:,} bytes "
+                "(limits.waiting_bytes), so the oldest ones stopped waiting; such events are never learned. The metric "
+                "glasstream_bound_hits_total counts them; this line is not repeated. Send labels sooner, or fewer "
+                "features, or raise the limit if the workers have the memory"
             )
         self._publish()
         count = self._buffer.count

@@ -7,10 +7,15 @@ even in the middle of a message.
 A reset mark ends a stream and replaces it with a new one, of the next epoch. `consume` stops between the two, with the
 position still before the mark, until the aggregator has finished the old stream. A successor therefore does not see
 the mark again: it lies before the first offset of the new stream.
+
+A stream may give up its place to a new one (`glasstream.ingest.places`). Nothing of it was explained, so only learner
+and novelty detector know it. From then on, streams begin in the next epoch: if the stream comes back, its records are
+not taken for those of its first life. A successor that learns messages again knows which streams had a place at the
+position up to which its predecessor has published, and begins no others.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +26,7 @@ from glasstream.ingest.admission import Accepted, Admission
 from glasstream.ingest.decode import Decoded, Rejected, decode
 from glasstream.ingest.identity import event_id, stream_name
 from glasstream.ingest.message import Message, Oversized, Position, Rejections
+from glasstream.ingest.places import Places
 from glasstream.ingest.waiting import Joined
 from glasstream.learn.learner import Element, Outbox, StreamLearner
 from glasstream.learn.pushed import MOST_REFUSED, Decisions, PushedModels
@@ -67,6 +73,8 @@ class _Stream:
     """Elements of the message at `resumed` that were rejected after decoding."""
     after: int = 0
     """The offset after the newest message that may have changed the stream."""
+    newest: int = 0
+    """Offset of the newest message with an event or a label; at first, of the first one or after the reset mark."""
 
 
 class _Elements:
@@ -140,6 +148,10 @@ class PartitionLearner:
         The models that marks name.
     decisions
         What a predecessor has decided about such marks.
+    begun
+        The streams that had a place at `silent_until`, with their first offsets; None if any stream may begin before.
+    begins_in
+        Epoch in which streams begin at `silent_until`; None for that of the partition.
     """
 
     def __init__(
@@ -151,6 +163,8 @@ class PartitionLearner:
         silent_until: Position | None = None,
         models: PushedModels | None = None,
         decisions: Decisions | None = None,
+        begun: Mapping[str, int] | None = None,
+        begins_in: int | None = None,
     ) -> None:
         self.partition = partition
         self.settings = settings
@@ -162,6 +176,20 @@ class PartitionLearner:
         self._judged: tuple[int, FixedModel | ModelError | str] | None = None
         """Offset of the next mark, and what `consume` will decide about it."""
         self.streams: dict[str, _Stream] = {}
+        self.begins_in = settings.epoch if begins_in is None else begins_in
+        """Epoch in which a new stream begins."""
+        self._begun = begun
+        self._places = Places(settings.limits, settings.explain.first_row)
+        self._places_known = True
+        """Whether `_places` is as of the position. It is not after streams were resumed, or while they learn again."""
+        self.forgotten: dict[str, int] = {}
+        """Streams that have given up their places since the last call of `take_forgotten`, with their epochs."""
+        self.gave_up = 0
+        """Number of streams that have given up their places to new ones."""
+        self._changed: set[str] = set()
+        """Streams of which a message has come since the last call of `take_changed`."""
+        self._open: set[str] = set()
+        """Streams of which a message has come since the last `cut`."""
         self.outbox = Outbox()
         self.dead: list[Rejections] = []
         self.rejected = 0
@@ -178,6 +206,7 @@ class PartitionLearner:
         self._silent_until = silent_until or Position(first_offset, 0)
         self.silent = self.position < self._silent_until
         """Whether a predecessor has already published the output of the current position."""
+        self._places_known = not self.silent
 
     @property
     def position(self) -> Position:
@@ -188,7 +217,7 @@ class PartitionLearner:
         """Consume one message, stopping after every block of events; yield its learner, or one that has `ended`."""
         rejections = self._rejections = Rejections(message, self.settings.epoch)
         self._offset, self._used = message.offset, 0
-        name = stream_name(message, self.settings, self.streams)
+        name = stream_name(message, self.settings)
         if isinstance(message.value, Oversized):
             rejections.add(None, Reason.TOO_LARGE, message.value.detail)
         elif isinstance(name, tuple):
@@ -196,6 +225,7 @@ class PartitionLearner:
         elif not self._has_learned(name, message.offset):
             if name in self.streams:
                 rejections.epoch = self.streams[name].learner.epoch
+                self._note_change(name)
             decoded = decode(message.value, self.settings.limits.message_bytes)
             rejections.found += decoded.rejected
             if decoded.flush:
@@ -208,7 +238,11 @@ class PartitionLearner:
             elif decoded.model is not None:
                 yield from self._replace(name, decoded.model, rejections)
             elif decoded.events:
-                yield from self._learn(self._stream(name), decoded, rejections)
+                stream = self._stream(name)
+                if isinstance(stream, tuple):
+                    rejections.add(None, *stream)
+                else:
+                    yield from self._learn(stream, decoded, rejections)
         if rejections:
             self.rejected += len(rejections.found)
             if not self.silent:
@@ -225,7 +259,7 @@ class PartitionLearner:
         UnavailableError
             The file of the model cannot be read now.
         """
-        name = stream_name(message, self.settings, self.streams)
+        name = stream_name(message, self.settings)
         named = None if message.value is None else named_model(message.value)
         known = isinstance(name, str) and name in self.streams and not self._has_learned(name, message.offset)
         if isinstance(name, str) and known and named is not None:
@@ -277,7 +311,7 @@ class PartitionLearner:
     def _learn(self, stream: _Stream, decoded: Decoded, rejections: Rejections) -> Iterator[StreamLearner]:
         """Process the events and labels of a message, stopping after each block of them."""
         learner, message = stream.learner, rejections.message
-        stream.after = message.offset + 1
+        stream.after, stream.newest = message.offset + 1, message.offset
         self._decoded = len(rejections.found)
         events = decoded.events
         if message.offset == stream.resumed.offset and stream.resumed.used:
@@ -293,9 +327,11 @@ class PartitionLearner:
                 if reason is not None:
                     rejections.add(index if decoded.array else None, *reason)
             self._used += len(reasons)
+            self._note_change(learner.stream)
             if self.silent:
                 self._withhold()
             yield learner
+        self._places.note(learner.stream, message.offset, stream.admission.seq)
 
     def _step(self, learner: StreamLearner, elements: "_Elements") -> list[_Rejection]:
         """Process the next elements as a block, or one alone; return the reason for each rejection, or None."""
@@ -329,7 +365,11 @@ class PartitionLearner:
         """Start a stream in an epoch of its own. Messages before the offset are not learned again."""
         learner = self._learner(name, epoch)
         at = Position(first_offset, 0)
-        self.streams[name] = _Stream(self._admission(), learner, first_offset, at, after=first_offset)
+        self.streams[name] = _Stream(
+            self._admission(), learner, first_offset, at, after=first_offset, newest=first_offset
+        )
+        self._places_known = False
+        self._note_change(name)
 
     def state(self, name: str, *, at_rest: bool = False) -> StreamState:
         """Return the state from which a stream resumes at the position.
@@ -344,38 +384,73 @@ class PartitionLearner:
             admission.task, admission.target_kind, stream.first_offset, rejected, learner, tuple(admission.classes)
         )
 
-    def resume(self, name: str, state: StreamState, at: Position, epoch: int | None = None) -> None:
+    def resume(
+        self, name: str, state: StreamState, at: Position, epoch: int | None = None, newest: int | None = None
+    ) -> None:
         """Resume a stream from a saved state. Earlier messages are not learned again.
 
         Parameters
         ----------
         epoch
             Epoch of the stream; None for the epoch of the partition.
+        newest
+            Offset of the stream's newest message with an event or a label; None if it is not known.
         """
         learner = self._learner(name, self.settings.epoch if epoch is None else epoch)
         learner.resume(state.learner)
         admission = Admission(
             state.task, learner.seqs, state.target_kind, self.settings.limits, dict.fromkeys(state.classes)
         )
-        self.streams[name] = _Stream(admission, learner, state.first_offset, at, state.rejected, after=at.offset)
+        self.streams[name] = _Stream(
+            admission,
+            learner,
+            state.first_offset,
+            at,
+            state.rejected,
+            after=at.offset,
+            newest=at.offset if newest is None else newest,
+        )
+        self._places_known = False
+        self._note_change(name)
 
     @property
     def waiting(self) -> int:
         """Number of predictions that nobody has taken yet."""
-        return len(self.outbox.predictions) + sum(len(one.learner.predicted) for one in self.streams.values())
+        streams = (self.streams[name] for name in self._open if name in self.streams)
+        return len(self.outbox.predictions) + sum(len(one.learner.predicted) for one in streams)
 
     def cut(self) -> None:
         """Close every open block, so that the outbox holds everything that was learned up to the position."""
-        for stream in self.streams.values():
-            stream.learner.cut()
+        for name in sorted(self._open):
+            if name in self.streams:
+                self.streams[name].learner.cut()
+        self._open.clear()
 
     def take_outbox(self) -> tuple[Outbox, list[Rejections]]:
         """Return everything that was produced since the last call."""
-        taken, dead = self.outbox, self.dead
-        self.outbox, self.dead = Outbox(), []
-        for stream in self.streams.values():
-            stream.learner.outbox = self.outbox
+        taken, dead = self.outbox.emptied(), self.dead
+        self.dead = []
         return taken, dead
+
+    @property
+    def dropped(self) -> int:
+        """Number of events that no longer wait for a label, because of `limits.waiting_bytes`."""
+        return sum(stream.learner.waiting.dropped for stream in self.streams.values())
+
+    def _note_change(self, name: str) -> None:
+        self._changed.add(name)
+        self._open.add(name)
+
+    def take_changed(self) -> list[str]:
+        """Return the streams of which a message has come since the last call."""
+        changed = sorted(name for name in self._changed if name in self.streams)
+        self._changed.clear()
+        return changed
+
+    def take_forgotten(self) -> dict[str, int]:
+        """Return the streams that have given up their places since the last call, with their epochs."""
+        taken, self.forgotten = self.forgotten, {}
+        return taken
 
     def _withhold(self) -> None:
         """Set the predecessor's requests apart and drop its predictions. End this once the position reaches the
@@ -402,9 +477,41 @@ class PartitionLearner:
         stream = self.streams.get(name)
         return stream is not None and offset < stream.resumed.offset
 
-    def _stream(self, name: str) -> _Stream:
+    def _stream(self, name: str) -> _Stream | tuple[Reason, str]:
+        """Return the stream of a message with events, a new one if there is none; or why it gets no place."""
         stream = self.streams.get(name)
-        if stream is None:
-            learner = self._learner(name, self.settings.epoch)
-            stream = self.streams[name] = _Stream(self._admission(), learner, self._offset)
+        if stream is not None:
+            return stream
+        if self.silent and self._begun is not None:
+            if self._begun.get(name, self._offset + 1) > self._offset:
+                return self._places.refusal(name)
+        elif len(self.streams) >= self.settings.limits.streams and not self._make_place():
+            return self._places.refusal(name)
+        learner = self._learner(name, self.settings.epoch if self.silent else self.begins_in)
+        stream = self.streams[name] = _Stream(self._admission(), learner, self._offset)
         return stream
+
+    def _make_place(self) -> bool:
+        """Forget the stream that has to give up its place, and return whether there is one."""
+        if not self._places_known:
+            self._places.restart((name, one.newest, one.admission.seq) for name, one in self.streams.items())
+            self._places_known = True
+        name = self._places.idle(self._offset)
+        if name is None:
+            return False
+        learner = self.streams[name].learner
+        learner.cut()
+        del self.streams[name]
+        self._places.forget(name)
+        self.refused.pop(name, None)
+        self.missed.pop(name, None)
+        self.forgotten[name] = learner.epoch
+        self.gave_up += 1
+        self.begins_in = max(self.begins_in, learner.epoch + 1)
+        if str(self.gave_up).strip("0") == "1":
+            self.outbox.notices.append(
+                f"stream {name!r} gave up its place to a new one after {learner.seqs:,} events, because none has come "
+                f"for long and all {self.settings.limits.streams:,} places (limits.streams) are taken "
+                f"({self.gave_up:,} so far)"
+            )
+        return True

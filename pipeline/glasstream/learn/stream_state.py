@@ -6,7 +6,7 @@ A state is plain if its model learns in compiled code, or is already trained, an
 (`isage.removal=conditional`).
 """
 
-from collections import OrderedDict
+from array import array
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from glasstream.errors import ModelError
 from glasstream.explain.losses import loss_for, possible_tasks
 from glasstream.ingest.admission import Task, check_saved
 from glasstream.ingest.decode import Rejected
-from glasstream.ingest.features import FeatureCounts, FeatureTable, Kind
+from glasstream.ingest.features import FeatureCounts, FeatureTable, KeptFeatures, Kind
 from glasstream.ingest.waiting import Waiting
 from glasstream.learn.entries import Entries
 from glasstream.learn.expected import ExpectedPerformance, Saved
@@ -46,7 +46,7 @@ _OF: Final = "state of a stream"
 _Target = Literal["number", "boolean", "text"]
 _TARGETS: Final[dict[_Target, type]] = {"number": float, "boolean": bool, "text": str}
 _MODEL: Final = "model"
-_BACKGROUND, _NEWEST = "background/", "newest/"
+_BACKGROUND, _NEWEST, _WAITING = "background/", "newest/", "waiting/"
 """What the names of arrays begin with."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -95,7 +95,8 @@ class StreamState:
 
 
 class _Unlabelled(msgspec.Struct, forbid_unknown_fields=True):
-    x: list[tuple[str, Value]]  # pairs, because a frame sorts the keys of an object
+    x: list[tuple[str, Value]]
+    """Features, in the states of a release that kept them by name; today they are arrays."""
     label: str | None
     value: Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
     ts: int | None
@@ -130,6 +131,7 @@ class _Data(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     begun: bool
     joined: _Count
     missed: _Count
+    dropped: _Count = 0
     model: tuple[str, _Texts] | None
     """Family of the model, and the classes that it has learned. A trained model is not part of the state."""
     at_rest: bool
@@ -190,6 +192,7 @@ def encode(state: StreamState) -> bytes | None:
         arrays |= {_NEWEST + name: array for name, array in parts.items()}
     features: FeatureTable = of["_features"]
     waiting: Waiting[Unlabelled] = of["waiting"]
+    arrays |= _waiting_arrays([kept.x for _, kept in waiting.events.values() if kept is not None])
     entries: Entries | None = of["_entries"]
     content = _Data(
         task=state.task,
@@ -216,6 +219,7 @@ def encode(state: StreamState) -> bytes | None:
         begun=waiting.begun,
         joined=waiting.joined,
         missed=waiting.missed,
+        dropped=waiting.dropped,
         model=learned,
         at_rest=NEWEST in of,
         newest=newest,
@@ -247,16 +251,16 @@ def decode(
     """
     frame = frames.decode(data, KIND, VERSION)
     found: _Data = frames.convert(frame.meta, _Data, KIND)
-    parts: dict[str, dict[str, Array]] = {_BACKGROUND: {}, _NEWEST: {}}
+    parts: dict[str, dict[str, Array]] = {_BACKGROUND: {}, _NEWEST: {}, _WAITING: {}}
     body: bytes | None = None
-    for name, array in frame.arrays.items():
+    for name, one in frame.arrays.items():
         group, slash, rest = name.partition("/")
-        require(name == _MODEL or group + slash in parts, "arrays of background, model and newest snapshot", _OF)
+        require(name == _MODEL or group + slash in parts, "arrays of a model, its rows and its newest snapshot", _OF)
         if name == _MODEL:
-            require(array.dtype == np.uint8 and array.ndim == 1, "a model as bytes", _OF)
-            body = array.tobytes()
+            require(one.dtype == np.uint8 and one.ndim == 1, "a model as bytes", _OF)
+            body = one.tobytes()
         else:
-            parts[group + slash][rest] = array
+            parts[group + slash][rest] = one
     _check_admission(found, settings)
     fixed = _fixed(found, settings, models or PushedModels())
     features = _features(found, settings, fixed)
@@ -291,7 +295,7 @@ def decode(
         "_said": set(found.said),
         "_model": fixed if found.pushed is not None else model,
         "pushed": found.pushed,
-        "waiting": _waiting(found, seqs, features, settings),
+        "waiting": _waiting(found, parts[_WAITING], seqs, features, settings),
         "_entries": entries,
         "_expected": _expected(found, seqs, fixed if fixed is not None else model, settings),
     }
@@ -346,8 +350,43 @@ def _expected(
 def _kept(kept: Unlabelled | None) -> _Unlabelled | None:
     if kept is None:
         return None
-    probabilities = None if kept.probabilities is None else [*kept.probabilities.items()]
-    return _Unlabelled([*kept.x.items()], kept.label, kept.value, kept.ts, probabilities)
+    said = kept.prediction.probabilities
+    return _Unlabelled([], kept.label, kept.value, kept.ts, None if said is None else [*said.items()])
+
+
+def _waiting_arrays(kept: Sequence[KeptFeatures]) -> dict[str, Array]:
+    """Return what `_kept_features` reads: the features of all waiting events, one after the other."""
+    if not kept:
+        return {}
+    slots = [np.arange(len(one.values)) if one.slots is None else np.array(one.slots) for one in kept]
+    return {
+        f"{_WAITING}counts": np.array([len(one.values) for one in kept], np.int64),
+        f"{_WAITING}slots": np.concatenate(slots).astype(np.int32),
+        f"{_WAITING}values": np.concatenate([np.array(one.values, np.float64) for one in kept]),
+    }
+
+
+def _kept_features(arrays: Mapping[str, Array], events: int, features: FeatureTable) -> list[KeptFeatures]:
+    """Return the features of each waiting event."""
+    require(arrays.keys() == {"counts", "slots", "values"}, "counts, slots and values of the waiting events", _OF)
+    counts, slots, values = arrays["counts"], arrays["slots"], arrays["values"]
+    typed = counts.dtype == np.int64 and slots.dtype == np.int32 and values.dtype == np.float64
+    require(typed and counts.ndim == slots.ndim == values.ndim == 1, "one number for each value", _OF)
+    fits = len(counts) == events and counts.min(initial=0) >= 0 and counts.max(initial=0) <= len(features)
+    require(bool(fits), "at most one value for each feature of each waiting event", _OF)
+    require(int(counts.sum()) == len(slots) == len(values), "one number for each value", _OF)
+    known = ((slots >= 0) & (slots < len(features))).all()
+    require(bool(known) and features.can_have(slots, values), "values that the features can have", _OF)
+    ends = np.cumsum(counts)
+    made = []
+    for begin, end in zip((ends - counts).tolist(), ends.tolist(), strict=True):
+        mine = slots[begin:end]
+        require(len(np.unique(mine)) == end - begin, "one value for each feature", _OF)
+        in_turn = np.array_equal(mine, np.arange(end - begin))
+        made.append(
+            KeptFeatures(None if in_turn else array("i", mine.tolist()), array("d", values[begin:end].tobytes()))
+        )
+    return made
 
 
 def _check_admission(found: _Data, settings: Settings) -> None:
@@ -399,26 +438,49 @@ def _model(found: _Data, body: bytes | None, features: FeatureTable, settings: S
     return model
 
 
-def _waiting(found: _Data, seqs: int, features: FeatureTable, settings: Settings) -> Waiting[Unlabelled]:
+def _waiting(
+    found: _Data, arrays: Mapping[str, Array], seqs: int, features: FeatureTable, settings: Settings
+) -> Waiting[Unlabelled]:
     numbers = [seq for _, seq, _ in found.waited]
     ascending = all(one < later for one, later in pairwise(numbers))
     within = not numbers or seqs - settings.labels.window <= numbers[0] <= numbers[-1] < seqs
     require(ascending and within and (found.begun or not numbers), "the newest events of the stream", _OF)
-    events: OrderedDict[str, tuple[int, Unlabelled | None]] = OrderedDict()
-    trial = deepcopy(features)
+    require(len({event_id for event_id, _, _ in found.waited}) == len(numbers), "distinct ids", _OF)
+    waits = [kept for _, _, kept in found.waited if kept is not None]
+    if any(kept.x for kept in waits):
+        require(not arrays, "the features of waiting events once", _OF)
+        features_of = iter(_named_features(waits, features))
+    else:
+        features_of = iter(_kept_features(arrays, len(waits), features) if waits else ())
+    waiting: Waiting[Unlabelled] = Waiting(settings.labels.window, settings.limits.waiting_bytes)
+    before: tuple[str, ...] = ()
     for event_id, seq, kept in found.waited:
         unlabelled = None
         if kept is not None:
-            probabilities = None if kept.probabilities is None else dict(kept.probabilities)
-            unlabelled = Unlabelled(dict(kept.x), kept.label, probabilities, kept.value, kept.ts)
-        events[event_id] = seq, unlabelled
-        if unlabelled is not None:
-            trial.encode_again(unlabelled.x)
-    require(len(events) == len(numbers), "distinct ids", _OF)
+            classes, probabilities = None, None
+            if kept.probabilities is not None:
+                classes = tuple(name for name, _ in kept.probabilities)
+                require(len(set(classes)) == len(classes), "distinct classes of a prediction", _OF)
+                classes = before = before if classes == before else classes
+                probabilities = array("d", [probability for _, probability in kept.probabilities])
+            unlabelled = Unlabelled(next(features_of), kept.label, classes, probabilities, kept.value, kept.ts)
+        waiting.resume(event_id, seq, unlabelled)
+    waiting.begun, waiting.joined, waiting.missed = found.begun, found.joined, found.missed
+    waiting.dropped = found.dropped
+    return waiting
+
+
+def _named_features(waits: Sequence[_Unlabelled], features: FeatureTable) -> list[KeptFeatures]:
+    """Return the features of each waiting event in the state of a release that kept them by name."""
+    trial = deepcopy(features)
+    kept = []
+    for one in waits:
+        x = dict(one.x)
+        trial.encode_again(x)
+        kept.append(trial.keep(x))
     seen = trial.names == features.names and trial.categories == features.categories
     require(seen, "events with features that the stream has had", _OF)
-    waits = sum(kept is not None for _, kept in events.values())
-    return Waiting(settings.labels.window, events, found.begun, waits, found.joined, found.missed)
+    return kept
 
 
 def _newest(

@@ -1,5 +1,6 @@
 """Where the fields of a model's objects lie in the arena; see the package's docstring."""
 
+import mmap
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -347,5 +348,20 @@ class Pool(NamedTuple):
 
 def empty_arena(words: int) -> tuple[Array, Array]:
     """Return a zeroed arena of `words` words in both of its types."""
-    arena = np.zeros(words)
+    arena = zeroed(words)
     return arena, arena.view(np.int64)
+
+
+def zeroed(words: int) -> Array:
+    """Return zeros, of which only the pages that are written take memory.
+
+    A young model uses little of its arena. `np.zeros` does the same for memory that comes from the system, but it
+    writes the zeros into memory that an earlier model has left.
+    """
+    if 8 * words < _MAPPED_BYTES:
+        return np.zeros(words)
+    return np.frombuffer(mmap.mmap(-1, 8 * words, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.float64)
+
+
+_MAPPED_BYTES: Final = 64 * 1024
+"""Size from which on arrays are mapped."""

@@ -38,6 +38,7 @@ from glasstream.learning.layout import (
     Array,
     Pool,
     empty_arena,
+    zeroed,
 )
 
 Label = Any
@@ -148,8 +149,8 @@ class State:
             room=np.zeros((8, 1)),
             marks=np.zeros((8, 1), np.int64),
             asked=np.zeros((trees, 4), np.int64),
-            path=np.zeros((3, DEEPEST + 2), np.int64),
-            sums=np.zeros((2, DEEPEST + 2)),
+            path=zeroed(3 * (DEEPEST + 2)).view(np.int64).reshape(3, -1),
+            sums=zeroed(2 * (DEEPEST + 2)).reshape(2, -1),
         )
         return self.fitted(made)
 

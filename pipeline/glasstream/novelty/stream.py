@@ -5,6 +5,7 @@ configured delay. When the next event is s + D, the stream is `due` and takes no
 map.
 """
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, NamedTuple
@@ -18,7 +19,7 @@ from glasstream.drift.adwin import Adwin
 from glasstream.errors import StateError
 from glasstream.form import MOST, Count, Field
 from glasstream.ingest.admission import Accepted, Admission, Task, check_saved
-from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.ingest.features import FeatureTable, KeptFeatures, Kind
 from glasstream.ingest.waiting import Joined, Waiting
 from glasstream.novelty import scorer as codec
 from glasstream.novelty.fit import Request
@@ -37,6 +38,7 @@ _OF: Final = "novelty detector"
 _WAITING: Final = {
     "seqs": Field("i8", ("events",), 0, MOST),
     "rows": Field("f8", ("waiting", "d"), -LARGEST, LARGEST, missing=True),
+    "widths": Field("i8", ("waiting",), 0, MOST),
 }
 _MAP: Final = {"map": Field("u1", ("bytes",), 0, 255)}
 
@@ -49,6 +51,7 @@ class _Waiting(msgspec.Struct, forbid_unknown_fields=True):
     begun: bool
     joined: Count
     missed: Count
+    dropped: Count = 0
 
 
 class _Pending(msgspec.Struct, forbid_unknown_fields=True):
@@ -108,7 +111,7 @@ class StreamDetector:
     admission: Admission
     features: FeatureTable
     window: Window
-    waiting: Waiting[list[float]]
+    waiting: Waiting[KeptFeatures]
     labelled: int = 0
     next_due: int = 0
     """Number of labelled events at which the detector requests the next map."""
@@ -135,7 +138,7 @@ class StreamDetector:
         """Return the detector of a new stream."""
         features = FeatureTable(settings.limits)
         window = Window(settings.novelty.window)
-        waiting: Waiting[list[float]] = Waiting(settings.labels.window)
+        waiting: Waiting[KeptFeatures] = Waiting(settings.labels.window, settings.limits.waiting_bytes)
         return cls(
             stream,
             settings,
@@ -203,7 +206,7 @@ class StreamDetector:
             if isinstance(event, Label):
                 label = self.waiting.join(event, self.admission)
                 if isinstance(label, Joined):
-                    self._learn(Labelled(label.seq, label.kept, label.target))
+                    self._learn(Labelled(label.seq, list(label.kept.values), label.target))
                 continue
             outcome = self.admission.admit(event)
             if not isinstance(outcome, Accepted):
@@ -218,7 +221,7 @@ class StreamDetector:
                     self.waiting.labelled(event_id, outcome.seq)
                 self._learn(Labelled(outcome.seq, row, outcome.target))
             elif event.id is not None:
-                self.waiting.add(event_id, outcome.seq, row)
+                self.waiting.add(event_id, outcome.seq, KeptFeatures(None, array("d", row)))
         if self.scorer is None or not batch:
             return taken, []
         return taken, self._score(self.scorer, batch, rows)
@@ -371,22 +374,24 @@ class StreamDetector:
         return Request(self.stream, saved.seq, rows, found["targets"], tuple(saved.classes), texts)
 
 
-def _waiting_state(waiting: Waiting[list[float]], width: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _waiting_state(waiting: Waiting[KeptFeatures], width: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the state of the waiting events for `_restore_waiting`."""
-    kept = [row for _, row in waiting.events.values() if row is not None]
+    kept = [row.values for _, row in waiting.events.values() if row is not None]
     meta = {
         "ids": list(waiting.events),
         "labelled": [row is None for _, row in waiting.events.values()],
         "begun": waiting.begun,
         "joined": waiting.joined,
         "missed": waiting.missed,
+        "dropped": waiting.dropped,
     }
     seqs = np.array([seq for seq, _ in waiting.events.values()], np.int64)
-    return meta, {"seqs": seqs, "rows": matrix(kept, width)}
+    widths = np.array([len(row) for row in kept], np.int64)
+    return meta, {"seqs": seqs, "rows": matrix(kept, width), "widths": widths}
 
 
 def _restore_waiting(
-    waiting: Waiting[list[float]],
+    waiting: Waiting[KeptFeatures],
     saved: _Waiting,
     arrays: Mapping[str, NDArray[Any]],
     seqs: int,
@@ -406,8 +411,10 @@ def _restore_waiting(
     ascending = (np.diff(numbers) > 0).all() and numbers.max(initial=-1) < seqs
     form.expect(ascending, f"events before {seqs} in their order", numbers, of)
     form.expect(features.can_hold(found["rows"]), "values of the stream's features", "others", of)
-    kept = iter(found["rows"].tolist())
+    form.expect((found["widths"] <= len(features)).all(), f"at most {len(features)} values", found["widths"], of)
+    pairs = zip(found["rows"].tolist(), found["widths"].tolist(), strict=True)
+    kept = (KeptFeatures(None, array("d", row[:width])) for row, width in pairs)
     for event_id, labelled, seq in zip(saved.ids, saved.labelled, numbers.tolist(), strict=True):
-        waiting.events[event_id] = seq, None if labelled else next(kept)
-    waiting.waiting, waiting.begun = without, saved.begun
-    waiting.joined, waiting.missed = saved.joined, saved.missed
+        waiting.resume(event_id, seq, None if labelled else next(kept))
+    waiting.begun, waiting.joined = saved.begun, saved.joined
+    waiting.missed, waiting.dropped = saved.missed, saved.dropped

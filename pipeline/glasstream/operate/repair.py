@@ -179,7 +179,7 @@ def repair(
         return Unrepaired(LEFT_OUT, "the filter removed it")
     key = letter.key if to is None else events.key(to)
     partition = events.partition(key or b"", settings.topics.events, settings.topics.partitioner)
-    name = stream_name(Message(letter.said.topic, partition, 0, key, value), settings, ())
+    name = stream_name(Message(letter.said.topic, partition, 0, key, value), settings)
     if isinstance(name, tuple):
         return Unrepaired(*name)
     found = decode(value, settings.limits.message_bytes)

@@ -270,7 +270,10 @@ class AggregatorTask:
         for output in ALL:
             if output.json and "aggregator" in output.written_by:
                 yield Sample(catalogue.RECORDS, self.published[output.name], (output.name, place))
-        for name, stream in self.core.streams.items():
+        names = catalogue.shown(self.core.streams, lambda stream: stream.next_row)
+        yield Sample(catalogue.STREAMS_LEFT_OUT, len(self.core.streams) - len(names), (place,))
+        for name in names:
+            stream = self.core.streams[name]
             yield Sample(catalogue.AGGREGATED, stream.next_row, (name,))
             yield Sample(
                 catalogue.UNEXPLAINED, stream.next_row - stream.settings.explain.first_row - stream.explained, (name,)

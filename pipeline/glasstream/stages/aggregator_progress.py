@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from glasstream.errors import RecordError
@@ -38,6 +38,8 @@ class AggregatorProgress:
         """Per stream: the aggregator's epoch, its next row, and the row of its newest records."""
         self._epochs: dict[int, int] = {}
         """Epoch of the aggregator on each partition."""
+        self._moves: dict[str, int] = {}
+        """Value of `changes` at the newest move of each stream, in this order."""
         self._moved = asyncio.Event()
         self._follower: Followed | None = None
 
@@ -58,6 +60,13 @@ class AggregatorProgress:
     def published(self, stream: str, epoch: int, row: int) -> bool:
         """Return whether all rows before `row` are aggregated, and the record of the last of them is due."""
         return self._at.get(stream, _NOWHERE) >= (epoch, row, row - 1)
+
+    def moved_since(self, change: int) -> Iterator[str]:
+        """Yield the streams that have moved since `changes` had a value."""
+        for stream, moved in reversed(self._moves.items()):
+            if moved <= change:
+                return
+            yield stream
 
     def place(self, stream: str) -> tuple[int, int, int]:
         """Return the aggregator's position in a stream. It grows whenever the aggregator moves."""
@@ -98,6 +107,8 @@ class AggregatorProgress:
         if at > self._at.get(record.stream, _NOWHERE):
             self._at[record.stream] = at
             self.changes += 1
+            self._moves.pop(record.stream, None)
+            self._moves[record.stream] = self.changes
             self._moved.set()
 
     async def moved(self) -> None:

@@ -102,22 +102,39 @@ class Backlog:
         """Number of blocks that the aggregator has finished."""
         self._records: list[ProducerRecord] = []
         self._request_records: list[ProducerRecord] = []
-        self._seen = -1
+        self._seen = 0
+        """Number of moves of the aggregator that were looked at."""
+        self._touched: set[str] = set()
+        """Streams that have got a block or a snapshot since the last look."""
+        self._changed: set[str] = set()
+        """Streams whose snapshots have changed since the last call of `take_changed`."""
 
     def inherit(self, streams: Mapping[str, LearnerStreamProgress]) -> None:
         """Take over the predecessor's snapshots, and end those that learning again does not need."""
         for name, stream in streams.items():
             self._epochs[name] = stream.epoch
             self._inherited[name] = {int(version): chunks for version, chunks in stream.snapshots.items()}
+            self._touched.add(name)
 
     def supersede(self, streams: Mapping[str, LearnerStreamProgress]) -> None:
         """Take over snapshots of an earlier epoch, and end them when the aggregator has left that epoch."""
         for name, stream in streams.items():
             chunks = {int(version): chunks for version, chunks in stream.snapshots.items()}
             self._superseded[name] = stream.epoch, chunks
+            self._touched.add(name)
 
     def end(self, stream: str) -> None:
         """End a stream's snapshots of the epoch before, which nobody needs any more once the next epoch begins."""
+        self._drop(stream)
+        self._epochs[stream] = self._epoch(stream) + 1
+
+    def forget(self, stream: str) -> None:
+        """End the snapshots of a stream that has given up its place."""
+        self._drop(stream)
+        self._epochs.pop(stream, None)
+        self._changed.discard(stream)
+
+    def _drop(self, stream: str) -> None:
         for live in self._live.pop(stream, {}).values():
             self._forget(live)
         for version, chunks in self._inherited.pop(stream, {}).items():
@@ -126,7 +143,7 @@ class Backlog:
         sending = self._requests.pop(stream, _Stream())
         self._request_bytes -= sending.request_bytes
         self.finished += len(sending.blocks)
-        self._epochs[stream] = self._epoch(stream) + 1
+        self._changed.add(stream)
 
     def _epoch(self, stream: str) -> int:
         return self._epochs.get(stream, self._settings.epoch)
@@ -145,6 +162,9 @@ class Backlog:
             The snapshot is larger than the broker can hold.
         """
         stream, epoch, version = snapshot.stream, snapshot.epoch, snapshot.version
+        self._epochs.setdefault(stream, epoch)
+        self._touched.add(stream)
+        self._changed.add(stream)
         inherited = self._inherited.get(stream, {}).pop(version, None)
         for earlier, live in self._live.get(stream, {}).items():
             if live.until == NEVER and earlier < version:
@@ -179,6 +199,8 @@ class Backlog:
         if (again or not block.count) and self._settled(block):
             return  # the aggregator will not answer a flush mark after which it has nothing to publish
         stream = self._requests.setdefault(block.stream, _Stream())
+        self._epochs.setdefault(block.stream, block.epoch)
+        self._touched.add(block.stream)
         for piece in pieces(block):
             record = self._record(piece)
             bounds = sizes(piece)
@@ -212,8 +234,7 @@ class Backlog:
 
     def outstanding(self) -> dict[str, int]:
         """Return, per stream, the number of blocks that the aggregator has not finished."""
-        if self._progress.changes != self._seen:
-            self._advance()
+        self._advance()
         return {name: len(stream.blocks) for name, stream in self._requests.items() if stream.blocks}
 
     def repair(self, stream: str) -> int:
@@ -229,8 +250,7 @@ class Backlog:
 
     def full(self, stream: str, rows: int) -> bool:
         """Whether the learner of `stream`, at row `rows`, must wait."""
-        if self._progress.changes != self._seen:
-            self._advance()
+        self._advance()
         limits = self._settings.limits
         aggregated = self._aggregated(stream, self._settings.explain.first_row)
         return (
@@ -300,10 +320,14 @@ class Backlog:
         theirs = {str(version): chunks for version, chunks in self._inherited.get(stream, {}).items()}
         return {**theirs, **mine}
 
+    def take_changed(self) -> set[str]:
+        """Return the streams whose `live` snapshots have changed since the last call."""
+        taken, self._changed = self._changed, set()
+        return taken
+
     def take_records(self) -> list[ProducerRecord]:
         """Return the snapshots and tombstones to publish that were added since the last call."""
-        if self._progress.changes != self._seen:
-            self._advance()
+        self._advance()
         taken, self._records = self._records, []
         return taken
 
@@ -312,21 +336,29 @@ class Backlog:
         return any(len(versions) > 1 for versions in self._live.values())
 
     def _advance(self) -> None:
-        """Forget what the aggregator has finished."""
+        """Forget what the aggregator has finished of the streams that have moved since the last look."""
+        if self._progress.changes == self._seen and not self._touched:
+            return
+        moved = {*self._progress.moved_since(self._seen), *self._touched}
         self._seen = self._progress.changes
-        for sending in self._requests.values():
+        self._touched.clear()
+        for stream in moved & self._requests.keys():
+            sending = self._requests[stream]
             while sending.blocks and self._settled(sending.blocks[0].block):
                 size = sending.blocks.popleft().size
                 self.finished += 1
                 sending.forgotten = max(0, sending.forgotten - 1)
                 sending.request_bytes -= size
                 self._request_bytes -= size
-        for stream, (epoch, chunks) in list(self._superseded.items()):
+            if not sending.blocks:
+                del self._requests[stream]
+        for stream in moved & self._superseded.keys():
+            epoch, chunks = self._superseded[stream]
             if self._progress.left(stream, epoch):
                 del self._superseded[stream]
                 for version, count in chunks.items():
                     self._end(stream, version, count, epoch)
-        for stream in {**self._inherited, **self._live}:
+        for stream in sorted(moved & (self._inherited.keys() | self._live.keys())):
             aggregated = self._aggregated(stream)
             known = sorted({*self._inherited.get(stream, {}), *self._live.get(stream, {})})
             for version, later in pairwise(known):
@@ -338,6 +370,7 @@ class Backlog:
                 version for version, live in self._live.get(stream, {}).items() if live.until <= aggregated
             ]:
                 self._forget(self._live[stream].pop(version))
+            self._changed.add(stream)
 
     def _begins(self, stream: str, version: int) -> int:
         """Return the first entry that is explained with a version or a later one; `NEVER` if this is not known yet."""

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from time import perf_counter
 
@@ -77,7 +77,7 @@ class Checkpoints:
         self._as_of: dict[str, int] = {}
         """Offset of the newest checkpoint, per stream."""
         self._changed: dict[str, float] = {}
-        """Time at which a change since the newest checkpoint was noticed, per stream that has changed."""
+        """Time at which a change since the newest checkpoint was noticed, per stream that has changed, oldest first."""
         self._rested = -math.inf
         """Time from which a checkpoint of a stream at rest is allowed."""
         self._begun: dict[str, float] = {}
@@ -103,6 +103,14 @@ class Checkpoints:
             return
         self._make(core, learner, begun)
 
+    def note_changes(self, core: PartitionLearner, names: Iterable[str]) -> None:
+        """Note which streams may have changed since their newest checkpoint."""
+        now = perf_counter()
+        for name in names:
+            stream = core.streams[name]
+            if stream.after > self._as_of.get(name, stream.first_offset):
+                self._changed.setdefault(name, now)
+
     def consider_rest(self, core: PartitionLearner) -> None:
         """Take a checkpoint of one stream that has changed and has had none for long. Call this after a `cut`.
 
@@ -114,15 +122,15 @@ class Checkpoints:
         limits, now = self._settings.checkpoint, perf_counter()
         if not limits.seconds or core.silent:
             return
-        due = []
-        for name, stream in core.streams.items():
-            if stream.after > self._as_of.get(name, stream.first_offset) and not stream.learner.ended:
-                since = self._changed.setdefault(name, now)
-                if now - since >= limits.patience:
-                    due.append((since, name))
-        if due and now >= self._rested:
-            self._make(core, core.streams[min(due)[1]].learner, now, at_rest=True)
-            self._rested = now + (perf_counter() - now) / limits.share
+        if now < self._rested:
+            return
+        for name, since in self._changed.items():
+            if now - since < limits.patience:
+                return
+            if not core.streams[name].learner.ended:
+                self._make(core, core.streams[name].learner, now, at_rest=True)
+                self._rested = now + (perf_counter() - now) / limits.share
+                return
 
     def _make(self, core: PartitionLearner, learner: StreamLearner, begun: float, *, at_rest: bool = False) -> None:
         stream, (offset, used) = learner.stream, core.position
@@ -164,8 +172,8 @@ class Checkpoints:
 
     def end(self, stream: str, epoch: int) -> None:
         """End the checkpoints of a stream's epoch whose end is committed, because nobody resumes from them."""
-        self._as_of.pop(stream, None)
-        self._changed.pop(stream, None)
+        for of in (self._as_of, self._changed, self._begun, self._cost, self._bytes, self._made):
+            of.pop(stream, None)
         for rows, chunks in self._kept.pop(stream, {}).items():
             keys = checkpoints.tombstones(stream, epoch, rows, chunks)
             self._records += [ProducerRecord(self._topic, key, None, self._partition) for key in keys]
@@ -181,7 +189,8 @@ class Checkpoints:
             Content of the partition of `checkpoints`, read to its end. This empties it, so that checkpoints of hundreds
             of megabytes are in memory once.
         epochs
-            Epoch of each stream. Checkpoints of earlier epochs are ended.
+            Epoch of each stream. Checkpoints of earlier epochs are ended, and those of other streams, which have given
+            up their places.
         aggregated
             Per stream: the next row that the aggregator will aggregate. Rows from there on may need a snapshot again.
         sent
@@ -206,7 +215,7 @@ class Checkpoints:
         found: dict[str, tuple[Checkpoint, StreamState]] = {}
         for identity in sorted(known, key=lambda one: (one.epoch, one.version), reverse=True):
             mine = parts.pop(identity)
-            epoch = epochs.get(identity.stream, self._settings.epoch)
+            epoch = epochs.get(identity.stream, identity.epoch + 1)
             if identity.epoch < epoch:
                 keys = checkpoints.tombstones(*identity, known[identity])
                 self._superseded += [ProducerRecord(self._topic, key, None, self._partition) for key in keys]
@@ -258,12 +267,13 @@ class Checkpoints:
             keys = checkpoints.tombstones(stream, epoch, rows, self._kept[stream].pop(rows))
             self._records += [ProducerRecord(self._topic, key, None, self._partition) for key in keys]
 
-    def samples(self) -> list[Sample]:
-        """Return age, size and number of the checkpoints."""
+    def samples(self, streams: Iterable[str]) -> list[Sample]:
+        """Return age, size and number of the checkpoints of some streams."""
         now = perf_counter()
         return [
             sample
-            for stream, begun in self._begun.items()
+            for stream in streams
+            if (begun := self._begun.get(stream)) is not None
             for sample in (
                 Sample(CHECKPOINT_AGE, now - begun, (stream,)),
                 Sample(CHECKPOINT_BYTES, self._bytes.get(stream, 0), (stream,)),

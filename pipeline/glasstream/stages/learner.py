@@ -12,6 +12,7 @@ lost, the learner sends all of these requests and snapshots once more.
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
@@ -66,6 +67,9 @@ _TRY_AGAIN_SECONDS = 1.0
 """Seconds between two attempts to read the file of a model."""
 _NAMED = 3
 """Streams that a line about standstills names; it counts the others."""
+_STREAM = re.compile(r"""stream ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): """)
+_EACH, _MOST_SAID = 10, 1_000
+"""Equal notices of streams that are logged one by one, and different ones that are counted."""
 _FEWEST, _SHARE = 16, 0.01
 """Events between two looks at how far the aggregator is behind: this number, or this share of `limits.rows_ahead`."""
 
@@ -142,6 +146,8 @@ class LearnerTask:
         self._fingerprint = fingerprint(settings)
         self.rejected: Counter[str] = Counter()
         """Number of rejected elements and messages, by reason."""
+        self._said: Counter[str] = Counter()
+        """Number of notices, by their text without the stream."""
         self.bounds_hit = 0
         """Number of times that the learner waited for the aggregator, or ended snapshots instead."""
         self._holding_back = False
@@ -150,8 +156,12 @@ class LearnerTask:
         self._stalls: dict[str, _Stall] = {}
         self._progress_sent: dict[bytes, bytes] = {}
         """Newest progress record of each stream that this worker has sent, by key."""
+        self._changed: set[str] = set()
+        """Streams whose progress records may have changed since the newest commit."""
         self._stalls_sent: dict[str, str] = {}
         """Description of the standstill in the progress record, per stream."""
+        self._forgotten: list[bytes] = []
+        """Keys of the progress records of streams that have given up their places since the newest commit."""
         self._stalled_before: set[str] = set()
         """Streams with which the aggregator stood still when the predecessor committed last."""
         self._aggregated: Mapping[bytes, bytes] = {}
@@ -183,10 +193,12 @@ class LearnerTask:
             self._first_offset = low
             self.core = PartitionLearner(self.partition, self.settings, first_offset=low, models=self._models)
             return low
+        epochs = [one.epoch for one in restored.streams.values()]
+        if found.begins_in is not None:  # a stream of the epoch before it has given up its place
+            epochs.append(found.begins_in - 1)
         epoch, begin = begin_of_epoch(
-            where, found, (one.epoch for one in restored.streams.values()), self.settings, self._fingerprint,
-            self.partition, self._topic_id, low, high,
-        )  # fmt: skip
+            where, found, epochs, self.settings, self._fingerprint, self.partition, self._topic_id, low, high
+        )
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
         if begin is not None:
             self._backlog.supersede(restored.streams)
@@ -225,12 +237,16 @@ class LearnerTask:
             silent_until=sent,
             models=self._models,
             decisions=decisions,
+            begun={name: stream.first_offset for name, stream in streams.items()},
+            begins_in=found.begins_in,
         )
         for name, stream in streams.items():
             if stream.epoch > epoch and name not in states:
                 self.core.begin(name, stream.epoch, stream.first_offset)
         for name, (checkpoint, state) in states.items():
-            self.core.resume(name, state, Position(checkpoint.offset, checkpoint.used), checkpoint.epoch)
+            self.core.resume(
+                name, state, Position(checkpoint.offset, checkpoint.used), checkpoint.epoch, streams[name].newest
+            )
             log.info("stream %r resumes from its checkpoint at row %d", name, checkpoint.rows)
         if self.core.silent:
             name = topic(self.settings, "events")
@@ -364,6 +380,8 @@ class LearnerTask:
 
     def _take(self) -> None:
         """Encode new snapshots and requests at once, so that their size counts immediately."""
+        for name, epoch in self.core.take_forgotten().items():
+            self._forget(name, epoch)
         outbox = self.core.outbox
         for snapshot in outbox.snapshots:
             self._backlog.add_snapshot(snapshot)
@@ -374,6 +392,16 @@ class LearnerTask:
         for block in outbox.requests:
             self._backlog.add_request(block)
         outbox.requests.clear()
+
+    def _forget(self, name: str, epoch: int) -> None:
+        """End everything that was kept of a stream that has given up its place."""
+        self._backlog.forget(name)
+        self._checkpoints.end(name, epoch)
+        for of in (self._standstills, self._stalls, self._stalls_sent):
+            of.pop(name, None)
+        key = progress_learner.key(name)
+        self._progress_sent.pop(key, None)
+        self._forgotten.append(key)
 
     def _look_at_aggregator(self) -> None:
         """Drop what the aggregator had already committed at the take-over."""
@@ -471,21 +499,34 @@ class LearnerTask:
         self._take()
         outbox, dead = self.core.take_outbox()
         for notice in outbox.notices:
-            log.info("%s", notice)
+            self._say(notice)
         before = self._backlog.take_records()
         records = self._records(outbox)
         for rejections in dead:
             self._say_rejected(rejections)
             letter = dead_letter(rejections, self.settings.limits.dead_bytes)
             records.append(dead_record(self.settings, letter))
+        self._changed.update(self.core.take_changed())
+        self._checkpoints.note_changes(self.core, self._changed & self.core.streams.keys())
         self._checkpoints.consider_rest(self.core)
         apart = self._checkpoints.take_records()
         stalls = {name: self._stall_of(name) for name in self._stalls}
         changed = stalls.keys() != self._stalls_sent.keys()
         if self.core.position == self._sent_position and not records and not changed:
             return Outputs(before=before, apart=apart)
+        self._changed |= stalls.keys() | self._stalls_sent.keys() | self._backlog.take_changed()
         self._sent_position, self._stalls_sent = self.core.position, stalls
         return Outputs(before=before, records=records, progress=self._progress_records(), apart=apart)
+
+    def _say(self, notice: str) -> None:
+        """Log a notice of a stream. Of equal notices of many streams, log the first ten, the 100th, the 1,000th, ..."""
+        text = _STREAM.sub("", notice)
+        if len(self._said) >= _MOST_SAID:
+            self._said.clear()
+        self._said[text] += 1
+        count = self._said[text]
+        if count <= _EACH or str(count).strip("0") == "1":
+            log.info("%s%s", notice, f" ({count:,} streams so far)" if count > _EACH else "")
 
     def _say_rejected(self, rejections: Rejections) -> None:
         """Log the 1st, 10th, 100th, ... rejected message of each reason. The topic has all of them."""
@@ -513,10 +554,13 @@ class LearnerTask:
                 used=position.used,
                 fingerprint=self._fingerprint,
                 topic_id=self._topic_id,
+                begins_in=self.core.begins_in if self.core.begins_in > self.settings.epoch else None,
             )
         )
-        records = [ProducerRecord("", key, value)]
-        for name, stream in self.core.streams.items():
+        records = [ProducerRecord("", key, value), *(ProducerRecord("", key, None) for key in self._forgotten)]
+        self._forgotten.clear()
+        for name in sorted(self._changed & self.core.streams.keys()):
+            stream = self.core.streams[name]
             key, value = progress_learner.encode(
                 progress_learner.LearnerStreamProgress(
                     stream=name,
@@ -531,11 +575,13 @@ class LearnerTask:
                     entries=stream.learner.entries if self.settings.explain.unlabelled else None,
                     model=stream.learner.pushed or "",
                     refused=self.core.refused.get(name, []),
+                    newest=stream.newest,
                 )
             )
             if self._progress_sent.get(key) != value:
                 self._progress_sent[key] = value
                 records.append(ProducerRecord("", key, value))
+        self._changed.clear()
         return records
 
     def samples(self) -> Iterator[Sample]:
@@ -550,7 +596,14 @@ class LearnerTask:
         yield Sample(
             catalogue.BOUND_HIT, self.bounds_hit, ("limits.rows_ahead, request_bytes or snapshot_bytes", *place)
         )
-        for name, stream in self.core.streams.items():
+        yield Sample(catalogue.STREAMS_FORGOTTEN, self.core.gave_up, place)
+        refused = self.rejected[Reason.TOO_MANY_STREAMS] + self.core.gave_up
+        yield Sample(catalogue.BOUND_HIT, refused, ("limits.streams", *place))
+        yield Sample(catalogue.BOUND_HIT, self.core.dropped, ("limits.waiting_bytes", *place))
+        names = catalogue.shown(self.core.streams, lambda stream: stream.learner.seqs)
+        yield Sample(catalogue.STREAMS_LEFT_OUT, len(self.core.streams) - len(names), place)
+        for name in names:
+            stream = self.core.streams[name]
             learner, of = stream.learner, (name,)
             yield Sample(catalogue.EVENTS, learner.seqs, of)
             yield Sample(catalogue.ROWS, learner.rows, of)
@@ -567,7 +620,7 @@ class LearnerTask:
             yield Sample(catalogue.OVER_LIMIT, learner.counts.over_limit, of)
             if learner.score is not None:
                 yield Sample(catalogue.SCORE, learner.score, (name, learner.score_name))
-        yield from self._checkpoints.samples()
+        yield from self._checkpoints.samples(names)
 
     def committed(self) -> None:
         """Note that the collected records are durable."""

@@ -118,10 +118,12 @@ class NoveltyTask:
         if found is None:
             self.core = PartitionDetector(self.settings, first_offset=low)
             return low
+        epochs = [one.epoch for one in restored.streams.values()]
+        if found.begins_in is not None:  # a stream of the epoch before it has given up its place
+            epochs.append(found.begins_in - 1)
         epoch, begin = begin_of_epoch(
-            where, found, (one.epoch for one in restored.streams.values()), self.settings, self._fingerprint,
-            self.partition, self._topic_id, low, high,
-        )  # fmt: skip
+            where, found, epochs, self.settings, self._fingerprint, self.partition, self._topic_id, low, high
+        )
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
         if begin is not None:
             self.core = PartitionDetector(self.settings, first_offset=begin)
@@ -132,9 +134,10 @@ class NoveltyTask:
         self._topic_id = self._topic_id or found.topic_id
         self._chunks = {name: restored.chunks(name) for name in restored.parts}
         with known_state(where):
-            return self._go_on(where, restored, Position(found.offset, found.used), low)
+            return self._go_on(where, restored, found, low)
 
-    def _go_on(self, where: str, restored: Restored, sent: Position, low: int) -> int:
+    def _go_on(self, where: str, restored: Restored, found: NoveltyPartitionProgress, low: int) -> int:
+        sent = Position(found.offset, found.used)
         streams = {name: one for name, one in restored.streams.items() if one.epoch >= self.settings.epoch}
         anchors = {
             name: restored.anchor(name, self._seals.opening(where, name, **named_by_novelty(one.epoch, one.anchor)))
@@ -154,7 +157,13 @@ class NoveltyTask:
                 f"{begin.offset}, but the broker keeps it from {low} on; {LOST_EVENTS}"
             )
         self._sent_position = sent
-        self.core = PartitionDetector(self.settings, first_offset=begin.offset, silent_until=sent)
+        self.core = PartitionDetector(
+            self.settings,
+            first_offset=begin.offset,
+            silent_until=sent,
+            begun={name: one.first_offset for name, one in streams.items()},
+            begins_in=found.begins_in,
+        )
         for name, one in streams.items():
             anchor = anchors.pop(name)
             if anchor is not None:
@@ -166,7 +175,7 @@ class NoveltyTask:
                     )
                 if name in self._seals.older:
                     self._changed[name] = perf_counter()  # so that it is sealed again with the newest key
-                self.core.resume(name, made, one.first_offset, starts[name])
+                self.core.resume(name, made, one.first_offset, starts[name], one.newest)
                 self._anchors[name] = starts[name], anchor.seqs
                 self._seqs[name] = anchor.seqs
             elif one.epoch > self.settings.epoch or not one.seqs:
@@ -183,6 +192,7 @@ class NoveltyTask:
             message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
         )
         for due in self.core.consume(source):
+            self._give_up()
             self._ask()
             if due is not None:
                 await self._give(due)
@@ -191,12 +201,19 @@ class NoveltyTask:
                 await asyncio.sleep(0)
                 last = now
         for name in self.core.take_ended():
+            log.info("stream %r starts over after a reset mark", name)
             self._forget(name)
         self._ask()
 
+    def _give_up(self) -> None:
+        """End the records of streams that have given up their places."""
+        for name in self.core.take_forgotten():
+            self._forget(name)
+            ended = progress_novelty.tombstones(name, self._chunks.pop(name, 0))
+            self._superseded += [ProducerRecord("", key, value) for key, value in ended]
+
     def _forget(self, stream: str) -> None:
-        """Discard the anchor of a stream that a reset mark has ended, and the maps that it requested."""
-        log.info("stream %r starts over after a reset mark", stream)
+        """Discard the anchor of a stream that has ended or given up its place, and the maps that it requested."""
         self._anchors.pop(stream, None)
         self._changed.pop(stream, None)
         self._seqs.pop(stream, None)
@@ -267,6 +284,7 @@ class NoveltyTask:
                 used=position.used,
                 fingerprint=self._fingerprint,
                 topic_id=self._topic_id,
+                begins_in=self.core.begins_in if self.core.begins_in > self.settings.epoch else None,
             )
         )
         progress = [*self._superseded, ProducerRecord("", key, value)]
@@ -333,6 +351,7 @@ class NoveltyTask:
                 first_offset=watched.first_offset,
                 seqs=watched.detector.used,
                 anchor=anchored,
+                newest=watched.newest,
             )
         )
 
@@ -344,8 +363,12 @@ class NoveltyTask:
         yield Sample(catalogue.MAP_WAIT, self.waited + (perf_counter() - since if since is not None else 0.0), place)
         yield Sample(catalogue.MAP_WAITING, float(since is not None), place)
         yield Sample(catalogue.ANCHOR_BYTES, self.anchor_bytes, place)
-        for name, watched in self.core.streams.items():
-            stream, of = watched.detector, (name,)
+        names = catalogue.shown(self.core.streams, lambda one: one.detector.seqs)
+        yield Sample(catalogue.STREAMS_LEFT_OUT, len(self.core.streams) - len(names), place)
+        dropped = sum(watched.detector.waiting.dropped for watched in self.core.streams.values())
+        yield Sample(catalogue.BOUND_HIT, dropped, ("limits.waiting_bytes", *place))
+        for name in names:
+            stream, of = self.core.streams[name].detector, (name,)
             yield Sample(catalogue.WATCHED, stream.seqs, of)
             yield Sample(catalogue.SCORED, stream.scored, of)
             yield Sample(catalogue.FLAGGED, stream.flagged, of)

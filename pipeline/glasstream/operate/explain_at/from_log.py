@@ -5,17 +5,19 @@ the log, numbered as learner and novelty detector number them. `relearn` learns 
 of the events and the models that these name.
 """
 
+import sys
+from array import array
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from glasstream.errors import FrameError, StateError
 from glasstream.explain.sizes import pieces
 from glasstream.ingest.admission import Accepted, Admission
 from glasstream.ingest.decode import decode
-from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.ingest.features import FeatureTable, KeptFeatures, Kind
 from glasstream.ingest.identity import event_id
 from glasstream.ingest.message import Message, Position
 from glasstream.ingest.waiting import Joined, Waiting
@@ -165,12 +167,13 @@ def place(settings: Settings, begin: StartingPoint, messages: Iterable[Message],
     """
     last = max(seqs)
     admission, table = Admission(settings.model.chosen_task, limits=settings.limits), FeatureTable(settings.limits)
-    waiting: Waiting[Any] = Waiting(settings.labels.window)
+    waiting: Waiting[Any] = Waiting(settings.labels.window, sys.maxsize)
     if begin.state is not None:
         state = begin.state
         admission = Admission(state.task, begin.seq, state.target_kind, settings.limits, dict.fromkeys(state.classes))
         table = deepcopy(begin.state.features)
         waiting = deepcopy(begin.state.waiting)
+        waiting.most_bytes = sys.maxsize
     found: dict[int, Placed] = {}
     for message in messages:
         used = begin.at.used if message.offset == begin.at.offset else 0
@@ -196,12 +199,15 @@ def place(settings: Settings, begin: StartingPoint, messages: Iterable[Message],
     return Counted(found, _texts(table))
 
 
+_NOTHING: Final = KeptFeatures(None, array("d"))
+
+
 def _note(waiting: Waiting[Any], accepted: Accepted, name: str) -> None:
-    """Record an accepted event like a learner whose model raises on no event."""
+    """Record an accepted event like a learner whose model raises on no event, and without `limits.waiting_bytes`."""
     if accepted.event.id is None:
         return
     if accepted.target is None:
-        waiting.add(name, accepted.seq, ())
+        waiting.add(name, accepted.seq, _NOTHING)
     elif waiting.begun:
         waiting.labelled(name, accepted.seq)
     waiting.expire(accepted.seq + 1)
