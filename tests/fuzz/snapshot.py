@@ -13,6 +13,10 @@ from tests.fuzz.mutations import mutate_bytes, mutated
 from tests.fuzz.target import Target
 
 
+_LIMIT = 2**24
+"""Bytes that a mutated snapshot may inflate to: the buffer of a damaged one has this size."""
+
+
 class Snapshots(Target):
     """Snapshots of a forest, a linear model and a regression tree."""
 
@@ -37,4 +41,4 @@ class Snapshots(Target):
         forged = codec.compress(data)
         if random.random() < 0.05:
             forged = mutate_bytes(random, forged)
-        return answered(block, codec.read(forged, key=None).predictor)
+        return answered(block, codec.read(forged, key=None, limit=_LIMIT).predictor)
