@@ -12,7 +12,6 @@ from tests.fuzz.explaining import KINDS, answered, requested
 from tests.fuzz.mutations import mutate_bytes, mutated
 from tests.fuzz.target import Target
 
-
 _LIMIT = 2**24
 """Bytes that a mutated snapshot may inflate to: the buffer of a damaged one has this size."""
 
