@@ -28,6 +28,7 @@ from glasstream.models.compiler.compile import compile_model
 from glasstream.models.contract.predictor import Output
 from glasstream.models.kernels import tables
 from glasstream_topics import frames
+from tests.fuzz.mutations import mutate_bytes
 
 ASKED = int(os.environ.get("GLASSTREAM_FUZZ", "0"))
 FAST, SLOW = 1_500, ASKED or 20_000
@@ -66,34 +67,9 @@ def _rows(predictor):
     return np.array([np.full(width, np.nan), np.linspace(-1.0, 1.0, width), np.arange(width) % 3])
 
 
-def _mutate(data: bytes, rng: random.Random, floor: int = 0) -> bytearray:
-    """`data` with one to four ranges flipped, set, inserted, deleted, doubled or cut off, from byte `floor` on."""
-    made = bytearray(data)
-    for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        if len(made) <= floor + 1:
-            return made
-        at = rng.randrange(floor, len(made))
-        length = rng.choice((1, 1, 2, 4, 8, 64))
-        what = rng.randrange(8)
-        if what <= 2:
-            made[at] ^= 1 << rng.randrange(8)
-        elif what == 3:
-            made[at : at + length] = rng.choice((b"\x00", b"\xff", b"\x7f", b"\x80", b"\x01")) * len(
-                made[at : at + length]
-            )
-        elif what == 4:
-            made[at:at] = rng.randbytes(length)
-        elif what == 5:
-            del made[at : at + length]
-        elif what == 6:
-            made[at:at] = made[at : at + length]
-        else:
-            del made[at:]
-    return made
-
-
-def _mended(frame: bytearray) -> bytearray:
+def _mended(data: bytes) -> bytearray:
     """The frame with the length that it has, and its checksum."""
+    frame = bytearray(data)
     if len(frame) >= TOTAL + LENGTHS.size:
         struct.pack_into("<Q", frame, TOTAL, len(frame))
         frame[CHECKSUM] = blake2b(frame[TOTAL:], digest_size=16).digest()
@@ -115,11 +91,11 @@ def _damaged(frame: bytes, rng: random.Random) -> tuple[bytes, bool]:
     """A mutation, and whether its checksum is mended."""
     what = rng.randrange(10)
     if what == 0:
-        return bytes(_mutate(snapshot.compress(frame), rng)), False
+        return mutate_bytes(rng, snapshot.compress(frame)), False
     if what == 1:
-        return snapshot.compress(_mutate(frame, rng)), False
+        return snapshot.compress(mutate_bytes(rng, frame)), False
     if what <= 5:
-        return snapshot.compress(_mended(_mutate(frame, rng, TOTAL + LENGTHS.size))), True
+        return snapshot.compress(_mended(mutate_bytes(rng, frame, TOTAL + LENGTHS.size))), True
     return snapshot.compress(_mended(_in_words(frame, rng))), True
 
 
