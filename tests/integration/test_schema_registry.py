@@ -243,7 +243,7 @@ def test_errors_of_the_registry_are_told_apart(schema_registry: Apicurio) -> Non
         return format_maker(settings, {} if login is None else {LOGIN: login})("avro").read("orders", value)
 
     ca = str(schema_registry.ca)
-    assert read(schema_registry.login, ca) == (({"age": 4, "income": 2.5},), False)
+    assert read(schema_registry.login, ca) == ([{"age": 4, "income": 2.5}], False)
     for login in (None, "ann:wrong", "bob:secret"):
         with pytest.raises(UnavailableError, match=f"gives no schema: 401.*{LOGIN}"):
             read(login, ca)
