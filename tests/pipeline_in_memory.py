@@ -20,7 +20,7 @@ import itertools
 import random
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -317,6 +317,18 @@ class Explaining:
             lane.cancel()
 
 
+class AtOnce(Executor):
+    """Calls in the thread that asks: what is waited for does not depend on how busy the machine is."""
+
+    def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(call(*arguments, **named))
+        except Exception as error:  # noqa: BLE001 - whoever waits for the future gets it
+            future.set_exception(error)
+        return future
+
+
 class Inline:
     """Fits maps at once, in place of a process."""
 
@@ -380,7 +392,7 @@ class Pipeline:
             followers.append(Follower(log, "progress.aggregator", partition, tell))
             read = lambda topic, number: log.partitions[topic, number].newest()  # noqa: E731
             file = lambda name: file_of(name, log.partitions["models", 0].newest())  # noqa: E731
-            return LearnerTask(partition, settings, KEY, progress, read, lambda: self.now, file=file)
+            return LearnerTask(partition, settings, KEY, progress, read, lambda: self.now, file=file, judges=AtOnce())
 
         fitter: Any = Inline()
         make: dict[str, tuple[str, Callable[[Log], State]]] = {

@@ -120,7 +120,7 @@ def test_contributions_come_back_bit_for_bit(of: requests.ExplainRequest, kind: 
 
 
 def test_rows_come_back_with_whatever_numbers_they_have() -> None:
-    inputs = np.array([[np.nan, 1.7e308], [-1.7e308, np.inf], [5e-324, -0.0]])
+    inputs = np.array([[np.nan, methods.LARGEST], [-methods.LARGEST, 1e60], [5e-324, -0.0]])
     for classes in ({}, NUMBERS):
         written = replace(watched(), values={**ZEROS, "inputs": inputs, "target": np.array([2.0, 0.0, 1.0])}, **classes)
         assert_same(contributions.decode(contributions.encode(written)), written)
@@ -219,7 +219,7 @@ def test_an_item_without_rows_is_a_flush() -> None:
         (watched, {"values": {**ZEROS, **ROWS, "target": np.full(3, 3.0)}}, "target: expected indices of 3 classes"),
         (watched, {"values": {**ZEROS, **ROWS, "target": np.full(3, -1.0)}}, "target: expected indices of 3 classes"),
         (watched, {"values": {**ZEROS, **ROWS, "target": np.full(3, np.nan)}}, "indices of 3 classes"),
-        (watched, {"values": {**ZEROS, **ROWS, "target": np.full(3, np.inf)}, **NUMBERS}, "target: expected finite"),
+        (watched, {"values": {**ZEROS, **ROWS, "target": np.full(3, np.inf)}, **NUMBERS}, "as target"),
         (watched, {"new_classes": ["no"]}, "expected classes other than"),
         (watched, {"values": ZEROS}, "expected none without targets"),
         (explained, {"values": curves(np.zeros((3, 2_000, 2)), np.zeros((3, 2, 2_000, 1)))}, "at most 1000"),
