@@ -29,6 +29,7 @@ from glasstream.models.contract.predictor import Output
 from glasstream.models.kernels import tables
 from glasstream_topics import frames
 from tests.fuzz.mutations import mutate_bytes
+from tests.models.examples import EXAMPLES
 
 ASKED = int(os.environ.get("GLASSTREAM_FUZZ", "0"))
 FAST, SLOW = 1_500, ASKED or 20_000
@@ -47,7 +48,8 @@ TOTAL = 24
 def whole(learned_examples):
     """By example: the frame of its snapshot, three rows, what it says of them. One is a generic predictor's pickle."""
     predictors = {}
-    for name, watched in learned_examples.items():
+    for name in EXAMPLES:
+        watched = learned_examples[name]
         labels = watched.labels if watched.classification else None
         predictors[name] = compile_model(watched.model, watched.table, labels)
     predictors["generic"] = learned_examples["logistic"].generic()
