@@ -24,9 +24,11 @@ from tests.transport.harness import Totals, make_topics, numbers, options, produ
 
 
 def add_partitions(bootstrap: str, topic: str, count: int) -> None:
+    """Return when the broker lists the partitions, which is later than the answer of the controller."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_partitions([NewPartitions(topic, count)]).values():
         future.result()
+    wait_for("the partitions", lambda: len(admin.list_topics(topic, timeout=10.0).topics[topic].partitions) == count)
 
 
 def stage_for_one(kafka: str, prefix: str, totals: Totals) -> StatefulStage:
