@@ -62,7 +62,11 @@ def fuzz(
 
 def one(target: Target, seed: int, number: int) -> str:
     """Run one mutation in this process: for a debugger."""
-    return target.run(random.Random(f"{target.name}/{seed}/{number}"))
+    return target.run(_source(target, seed, number))
+
+
+def _source(target: Target, seed: int, number: int) -> random.Random:
+    return random.Random(f"{target.name}/{seed}/{number}")
 
 
 def _in_child(target: Target, seed: int, first: int, end: int, outcome: Outcome) -> int:
@@ -88,9 +92,10 @@ def _in_child(target: Target, seed: int, first: int, end: int, outcome: Outcome)
         outcome.add(done, word, finding or None)
         done += 1
     if status and done < end:
-        number = signal.Signals(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
-        word = _SIGNALS.get(number, number.name) if number else f"exit {os.waitstatus_to_exitcode(status)}"
-        outcome.add(done, word, word)
+        by = signal.Signals(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
+        word = _SIGNALS.get(by, by.name) if by else f"exit {os.waitstatus_to_exitcode(status)}"
+        documented = target.ended(_source(target, seed, done))
+        outcome.add(done, documented or word, None if documented else word)
         done += 1
     return done
 
@@ -109,7 +114,7 @@ def _run(target: Target, seed: int, number: int, write: Callable[[str], object])
     """Run one mutation and write a line for its outcome."""
     signal.alarm(target.seconds)
     try:
-        word = target.run(random.Random(f"{target.name}/{seed}/{number}"))
+        word = target.run(_source(target, seed, number))
     except target.refused:
         write("refused\n")
     except BaseException as error:  # noqa: BLE001 - any other exception is what the harness looks for

@@ -41,3 +41,10 @@ class Target(ABC):
         AssertionError
             The product accepted the mutation, but an answer is wrong.
         """
+
+    def ended(self, random: random.Random) -> str | None:
+        """Return a word for a mutation that has ended its process, if that is documented; None if it is a finding.
+
+        It is called in the process of the harness, with the same randomness as `run`.
+        """
+        return None
