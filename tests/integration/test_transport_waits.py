@@ -4,6 +4,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from glasstream.brokers.local import Kafka
 from glasstream.errors import FencedError
 from glasstream.stages.health import StageHealth
-from glasstream.transport import consumer, transactions
+from glasstream.transport import consumer, stateful
 from glasstream.transport.connection import Connection
 from glasstream.transport.progress import watermarks
 from glasstream.transport.records import ConsumerRecord, ProducerRecord
@@ -137,7 +138,7 @@ def test_transactions_that_the_broker_ends_and_a_worker_that_is_told_to_end_whil
 def end_by_the_broker(
     bootstrap: str, prefix: str, monkeypatch: pytest.MonkeyPatch, *, other: bool, committed: bool
 ) -> None:
-    monkeypatch.setattr(transactions, "TRANSACTION_TIMEOUT", 3.0)
+    monkeypatch.setattr(stateful, "TransactionalProducer", partial(TransactionalProducer, timeout=3.0))
     make_topics(bootstrap, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
     totals = Totals(prefix)
     connection = Connection(bootstrap, {"socket.timeout.ms": "2000"})  # must be less than that of a transaction
