@@ -20,12 +20,19 @@ from tests.fuzz.mutations import mutate_bytes, mutated
 from tests.fuzz.target import Target
 from tests.learning.mutations import Run, change_field, objects_of
 
-_EAGER = {"grace_period": 30, "tau": 0.2}
+_EAGER = {"grace_period": 15, "delta": 0.2, "tau": 0.3}
 _SUDDEN = {"drift_detector": drift.ADWIN(delta=0.5, clock=5), "warning_detector": drift.ADWIN(delta=0.9, clock=3)}
+_RESTLESS = {
+    "seed": 1,
+    "drift_window_threshold": 5,
+    "switch_significance": 0.9,
+    "drift_detector": drift.ADWIN(delta=0.9, clock=5, min_window_length=3, grace_period=5),
+}
+"""Parameters with which adaptive trees have alternates after few events."""
 
 
 def _adaptive(**parameters: Any) -> Any:
-    model = tree.HoeffdingAdaptiveTreeClassifier(**_EAGER, seed=1, drift_window_threshold=50, **parameters)
+    model = tree.HoeffdingAdaptiveTreeClassifier(**_EAGER, **_RESTLESS, **parameters)
     model.classes = ClassesInOrder()
     return model
 
@@ -44,14 +51,15 @@ _MODELS: Mapping[str, Callable[[], Any]] = {
     "forest of all features": lambda: forest.ARFClassifier(**_EAGER, n_models=2, seed=1, max_features=None),
     "tree regressor": lambda: tree.HoeffdingTreeRegressor(**_EAGER, nominal_attributes=["f5"]),
     "tree regressor of means": lambda: tree.HoeffdingTreeRegressor(**_EAGER, leaf_prediction="mean"),
-    "adaptive regressor": lambda: tree.HoeffdingAdaptiveTreeRegressor(**_EAGER, seed=1, drift_window_threshold=50),
+    "adaptive regressor": lambda: tree.HoeffdingAdaptiveTreeRegressor(**_EAGER, **_RESTLESS),
     "forest regressor": lambda: forest.ARFRegressor(**_EAGER, n_models=3, seed=1, **_SUDDEN),
     "binary": lambda: _scaled(linear_model.LogisticRegression()),
     "one vs rest": lambda: multiclass.OneVsRestClassifier(_scaled(linear_model.LogisticRegression())),
     "linear regressor": lambda: _scaled(linear_model.LinearRegression()),
 }
 _EVENTS, _FEATURES = 700, 7
-_LEARNED = 400
+_LEARNED, _CHANGE = 400, 380
+"""Number of events that are learned before the checkpoint, and before a change that gives a regressor an alternate."""
 _NAMES = tuple(f"f{place}" for place in range(_FEATURES))
 _TEXTS = ("a", "b", "c", "d")
 
@@ -73,6 +81,7 @@ class LiveModels(Target):
     name = "live_model"
     refused = (FrameError,)
     share = 2.0
+    mib = 256
 
     def __init__(self) -> None:
         source = np.random.default_rng(1)
@@ -83,6 +92,7 @@ class LiveModels(Target):
         clean = np.nan_to_num(self._X)
         self._classes = (clean[:, 0] > 0).astype(int) + (clean[:, 1] > 0.8)
         self._numbers = 2 * clean[:, 0] + clean[:, 1] ** 2
+        self._numbers[_CHANGE:] *= -1
         self._sound = [self._make(name) for name in _MODELS]
 
     def _make(self, name: str) -> _Sound:
