@@ -1,4 +1,4 @@
-"""A seventh of the papers' experiments in their quick form, another one each day; `paper all --quick` runs them all."""
+"""Two of the papers' experiments in their quick form, another one each day; `paper all --quick` runs them all."""
 
 import datetime
 import os
@@ -13,9 +13,9 @@ from glasstream.research.papers.registry import EXPERIMENTS
 pytest.importorskip("sklearn", reason="pip install 'glasstream[gbmap]'")
 pytest.importorskip("matplotlib", reason="pip install 'glasstream[plot]'")
 
-PARTS = 7
+PARTS = 11
 PART = "GLASSTREAM_TEST_PAPERS"
-"""Names another part than that of the day, such as 2/7."""
+"""Names another part than that of the day, such as 2/11."""
 
 
 @pytest.mark.slow
