@@ -87,13 +87,13 @@ def test_a_late_end_is_refused_and_each_transaction_is_there_once_and_whole(prox
     assert replaced == 3 and found() == Counter(dict.fromkeys(range(number), RECORDS))
 
 
-LATE = 50
 SILENT = 1
 """Number of late requests whose client gets no answer at all, until its patience ends."""
 
 
 @pytest.mark.slow
-def test_a_stage_publishes_the_same_however_many_ends_come_late(proxied: tuple[str, LateEnds]) -> None:
+@pytest.mark.parametrize("count", [15, pytest.param(50, marks=pytest.mark.long)])
+def test_a_stage_publishes_the_same_however_many_ends_come_late(proxied: tuple[str, LateEnds], count: int) -> None:
     """At random moments of the next transaction; only a broker has transactions that end too early."""
     bootstrap, proxy = proxied
     chance, prefix, partitions = random.Random(5), "late.", 2
@@ -110,7 +110,7 @@ def test_a_stage_publishes_the_same_however_many_ends_come_late(proxied: tuple[s
         totals = Totals(prefix)
         stage = total_stage(Connection(address(proxy)), prefix, totals, commit_interval=0.02)
         async with running(stage):
-            for number in range(LATE):
+            for number in range(count):
                 late = proxy.hold(silent=number < SILENT, after=chance.randrange(3))
                 while not late.delivered.is_set() and stage.failure is None:
                     await asyncio.to_thread(send)
@@ -120,5 +120,5 @@ def test_a_stage_publishes_the_same_however_many_ends_come_late(proxied: tuple[s
         return stage.failure
 
     assert asyncio.run(run()) is None
-    assert len(answers) == LATE and all(answer > 0 for answer in answers), "the broker has refused each"
-    assert read_all(bootstrap, f"{prefix}out", partitions) == [sums(count) for count in sent.values()]
+    assert len(answers) == count and all(answer > 0 for answer in answers), "the broker has refused each"
+    assert read_all(bootstrap, f"{prefix}out", partitions) == [sums(messages) for messages in sent.values()]
