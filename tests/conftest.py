@@ -50,7 +50,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The first call of a compiled function takes seconds: no deadline. The same examples every time in CI and in the
 # loop of an edit.
-for _profile, _count in (("check", 10), ("ci", NORMAL), ("thorough", 10 * NORMAL)):
+for _profile, _count in (("check", 10), ("ci", NORMAL // 2), ("long", NORMAL), ("thorough", 10 * NORMAL)):
     _same = _profile == "check" or IN_CI
     hypothesis.settings.register_profile(_profile, max_examples=_count, deadline=None, derandomize=_same)
 hypothesis.settings.load_profile("ci")
@@ -67,6 +67,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="leave out what needs a broker, a browser, or whole programs: ops/check"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try more examples in the long form; a profile on the command line comes first."""
+    if config.getoption("--long") and not config.getoption("--hypothesis-profile"):
+        hypothesis.settings.load_profile("long")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

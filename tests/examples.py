@@ -2,8 +2,8 @@
 
 A test says how many examples of Hypothesis are normal, and the profile how many of them there are.
 
-The profiles are in `tests/conftest.py`: `check` for the loop of an edit, `ci`, and `thorough` (`./ops/test
---hypothesis-profile thorough`).
+The profiles are in `tests/conftest.py`: `check` for the loop of an edit, `ci` with half of the normal number, `long`
+with all (`./ops/test --long`), and `thorough` (`./ops/test --hypothesis-profile thorough`).
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ FEWEST = 3
 
 
 def examples(normal: int) -> settings:
-    """Return the decorator of a test that tries `normal` examples in the profile `ci`."""
+    """Return the decorator of a test that tries `normal` examples in the profile `long`."""
     return settings(max_examples=max(FEWEST, normal * settings.default.max_examples // NORMAL))
 
 

@@ -1,5 +1,7 @@
 """The chaos soaks with a fixed seed; longer ones are run by hand: `python tests/chaos/soak.py --faults 100`."""
 
+import datetime
+import os
 import random
 import subprocess
 import sys
@@ -15,6 +17,8 @@ from tests.chaos.faults import FAULTS, MOST_ENDS, STAGES, EndedForGoodError, Sce
 from tests.deployment import ROOT
 
 ON_THREE_BROKERS = ("leader_killed", "controller_killed", "connections_half_open", "reassigned")
+FAULT = "GLASSTREAM_TEST_FAULT"
+"""Names another fault of three brokers than that of the day, such as reassigned."""
 
 
 def soak(faults: Sequence[str], *options: str, deadline: float) -> dict[str, object]:
@@ -38,14 +42,24 @@ def test_faults_lose_double_and_change_nothing() -> None:
     assert soak(sorted(FAULTS), deadline=900)["resumed"]
 
 
+def fault_of_the_day() -> str:
+    others = ON_THREE_BROKERS[1:]
+    today = datetime.datetime.now(datetime.UTC).date().toordinal()
+    return os.environ.get(FAULT, others[today % len(others)])
+
+
 @pytest.mark.slow
 @pytest.mark.kafka
-def test_faults_of_three_brokers_lose_double_and_change_nothing() -> None:
-    """A short form: some kinds, on a cluster behind a proxy, with a reader that checks what it is shown.
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_faults_of_three_brokers_lose_double_and_change_nothing(every: bool) -> None:
+    """A leader is lost, and another fault each day, or all of some kinds.
 
-    Only several brokers have leaders and a controller to lose.
+    On a cluster behind a proxy, with a reader that checks what it is shown. Only several brokers have leaders and a
+    controller to lose.
     """
-    outcome = soak(ON_THREE_BROKERS, "--nodes", "3", deadline=900)
+    faults = ON_THREE_BROKERS if every else (ON_THREE_BROKERS[0], fault_of_the_day())
+    print(f"{FAULT}={faults[-1]} runs it again")
+    outcome = soak(faults, "--nodes", "3", deadline=900)
     witness = outcome["witness"]
     assert isinstance(witness, dict) and witness["delivered"] and witness["readiness_samples"]
     assert (witness["again"], witness["aborted"], witness["skipped"], witness["readiness_lies"]) == (0, 0, 0, [])
