@@ -20,11 +20,9 @@ import argparse
 import json
 import os
 import random
-import re
 import sys
 import tempfile
 import time
-import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -35,6 +33,7 @@ import psutil
 from glasstream.brokers.choose import open_broker
 from glasstream.brokers.local.node import free_ports
 from glasstream.configuration import load
+from tests.chaos.limited import limit, lives, metrics, total
 from tests.deployment import Deployment, wait_for
 
 LATER = 300
@@ -65,9 +64,7 @@ def main() -> int:
         stack.callback(deployment.close)
         deployment.start("learner", GLASSTREAM_HEALTH_PORT=str(port))
         learner = psutil.Process(deployment.workers["learner-1"].pid)
-        if options.cgroup is not None:
-            (options.cgroup / "memory.limit_in_bytes").write_text(str(options.memory_mib * 2**20), encoding="ascii")
-            (options.cgroup / "cgroup.procs").write_text(str(learner.pid), encoding="ascii")
+        limit(learner, options.cgroup, options.memory_mib)
         deployment.start("explainer")
         deployment.start("aggregator")
         topic = settings.prefix + "events"
@@ -87,35 +84,26 @@ def main() -> int:
 
         def done() -> bool:
             nonlocal peak
-            if not learner.is_running() or learner.status() == psutil.STATUS_ZOMBIE:
+            if not lives(learner):
                 return True
             peak = max(peak, learner.memory_info().rss)
             return deployment.aggregated(STREAM) >= LATER
 
         wait_for(f"{LATER} rows of {STREAM}", done, PATIENCE)
-        alive = learner.is_running() and learner.status() != psutil.STATUS_ZOMBIE
-        metrics = _metrics(port) if alive else ""
+        alive = lives(learner)
+        said = metrics(port) if alive else ""
         result = {
             "peak_mib": round(peak / 2**20),
             "alive": alive,
-            "forgotten": _sum(metrics, "glasstream_streams_forgotten_total"),
-            "rejected": _sum(metrics, "glasstream_dead_letters_total"),
-            "metrics_lines": metrics.count("\n"),
+            "forgotten": total(said, "glasstream_streams_forgotten_total"),
+            "rejected": total(said, "glasstream_dead_letters_total"),
+            "metrics_lines": said.count("\n"),
             "learned": deployment.aggregated(STREAM),
             "load": round(os.getloadavg()[0], 1),
         }
         print("\n".join(deployment.log("learner-1").splitlines()[-12:]), file=sys.stderr)
         print(json.dumps(result))
     return 0 if alive and result["learned"] >= LATER and peak <= options.memory_mib * 2**20 else 1
-
-
-def _metrics(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        return str(answer.read().decode())
-
-
-def _sum(metrics: str, name: str) -> int:
-    return round(sum(float(value) for value in re.findall(rf"^{name}{{.*}} (\S+)$", metrics, re.MULTILINE)))
 
 
 if __name__ == "__main__":
