@@ -2,7 +2,7 @@
 
 import pickle
 import tracemalloc
-from math import isnan
+from math import isnan, nan
 from random import Random
 
 import orjson
@@ -14,7 +14,11 @@ from glasstream.ingest.limits import IngestLimits
 
 
 def row(table: FeatureTable, x: dict) -> tuple[list[float], dict]:
-    values, given_to_model = table.encode(x)
+    return row_of(table.encode(x))
+
+
+def row_of(encoded: tuple) -> tuple[list[float], dict]:
+    values, given_to_model = encoded
     return [float(value) for value in values], dict(given_to_model)
 
 
@@ -172,6 +176,22 @@ def test_rows_equal_a_plain_reference(events: list[dict]) -> None:
         assert str(got) == str(expected)
         assert model == expected_model
         assert table.names == names
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcde"), values), max_size=20), st.booleans())
+def test_features_that_were_kept_are_encoded_as_before_and_count_nothing(events: list[dict], takes_text: bool) -> None:
+    table = FeatureTable(IngestLimits(features=4, categories=2), model_takes_text=takes_text)
+    kept = []
+    for x in events:
+        table.encode(x)
+        kept.append(table.keep(x))
+    counts = (table.counts.retyped, table.counts.over_limit)
+    again = [row_of(table.encode_kept(one)) for one in kept]
+    assert (table.counts.retyped, table.counts.over_limit) == counts
+    for (numbers, model), x in zip(again, events, strict=True):
+        expected, given_to_model = row(table, x)
+        assert repr(numbers) == repr(expected + [nan] * (len(table) - len(expected)))
+        assert repr(list(model.items())) == repr(list(given_to_model.items()))
 
 
 def test_the_names_of_a_notebook_need_not_be_texts() -> None:

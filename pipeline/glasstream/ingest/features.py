@@ -44,6 +44,8 @@ NAMES_BYTES: Final = 256 * 1024
 """Largest size of all names of a stream, as JSON. Records with a number or more for each name then fit a broker."""
 
 _KIND_OF = {float: Kind.NUMBER, bool: Kind.BOOLEAN, str: Kind.TEXT}
+_NUMBER: Final = Kind.NUMBER  # a member is looked up in its class slowly
+_TEXT: Final = Kind.TEXT
 
 
 @dataclass(slots=True)
@@ -264,14 +266,31 @@ class FeatureTable:
 
     def again(self, kept: KeptFeatures) -> dict[str, Value]:
         """Return features that were kept, in the order of their event."""
+        slots, values = kept
+        if slots is None and self.kinds.count(_NUMBER) == len(self.kinds):
+            return dict(zip(self.names, values, strict=False))
         x: dict[str, Value] = {}
-        for slot, value in zip(range(len(kept.values)) if kept.slots is None else kept.slots, kept.values, strict=True):
+        for slot, value in zip(range(len(values)) if slots is None else slots, values, strict=True):
             kind = self.kinds[slot]
-            if kind is Kind.TEXT:
+            if kind is _TEXT:
                 x[self.names[slot]] = self.texts(slot)[int(value)]
             else:
-                x[self.names[slot]] = value if kind is Kind.NUMBER else value == 1.0
+                x[self.names[slot]] = value if kind is _NUMBER else value == 1.0
         return x
+
+    def encode_kept(self, kept: KeptFeatures) -> tuple[Iterable[float], Mapping[str, Value]]:
+        """Return the row and the features that `encode` returned for the event, with slots of later features absent."""
+        slots, values = kept
+        row = [nan] * len(self.names)
+        if slots is None:
+            row[: len(values)] = values
+        else:
+            for slot, value in zip(slots, values, strict=True):
+                row[slot] = value
+        x = self.again(kept)
+        if self.model_takes_text:
+            return row, x
+        return row, {name: value for name, value in x.items() if not isinstance(value, str)}
 
     def encode_again(self, x: Mapping[str, Value]) -> tuple[Iterable[float], Mapping[str, Value]]:
         """Encode features that were encoded before, without counting absent values again."""
@@ -317,20 +336,23 @@ class FeatureTable:
 
     def _remember(self, form: tuple[object, ...], x: Mapping[str, Value]) -> _Plan:
         """Make a plan for events of a form. Keep the plan if it is no wider than a row and there is room."""
-        known = len(self.names)
+        known, most = len(self.names), self.limits.features
         slots: list[tuple[str, int, bool]] = []
         retyped = over_limit = unnamed_bytes = 0
+        is_kept = len(x) <= most
         for name, value in x.items():
             if value is None:
-                unnamed_bytes += 0 if name in self._slot else _text_bytes(name)
+                unnamed_bytes += 0 if name in self._slot or not is_kept else _text_bytes(name)
                 continue
             kind = _KIND_OF[type(value)]
             slot = self._slot.get(name)
             if slot is None:
-                size = self._names_bytes + _json_bytes(name)
-                if len(self.names) >= self.limits.features or len(str(name)) > self.limits.text or size > NAMES_BYTES:
+                size = NAMES_BYTES + 1
+                if len(self.names) < most and len(str(name)) <= self.limits.text:
+                    size = self._names_bytes + _json_bytes(name)
+                if size > NAMES_BYTES:
                     over_limit += 1
-                    unnamed_bytes += _text_bytes(name)
+                    unnamed_bytes += _text_bytes(name) if is_kept else 0
                     self._remark_surplus(name)
                     continue
                 self._names_bytes = size
@@ -358,7 +380,7 @@ class FeatureTable:
         if len(self.names) > known or self._plans_bytes + size > FORMS_BYTES:
             self._plans.clear()  # a plan that was direct does not fill the longer row
             self._plans_bytes = 0
-        if len(x) <= self.limits.features and size <= FORMS_BYTES:
+        if is_kept and size <= FORMS_BYTES:
             names = (self._uses[slot][0] if (slot := self._slot.get(name)) is not None else name for name in x)
             self._plans[*names, *form[len(x) :]] = plan
             self._plans_bytes += size

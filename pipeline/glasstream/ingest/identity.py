@@ -1,10 +1,15 @@
 """Names of streams and events, by one rule for every reader of `events`."""
 
+from functools import lru_cache
+
 from glasstream.ingest.message import Message
 from glasstream.settings import Settings
 from glasstream_topics import clients
 from glasstream_topics.events import partition as partition_of
 from glasstream_topics.events_dead import Reason
+
+_partition_of = lru_cache(maxsize=1_024)(partition_of)
+"""It takes longer than the rest of `stream_name`; the keys are no longer than `limits.stream_bytes`."""
 
 
 def stream_name(message: Message, settings: Settings) -> str | tuple[Reason, str]:
@@ -25,7 +30,7 @@ def stream_name(message: Message, settings: Settings) -> str | tuple[Reason, str
         name = key.decode("utf-8")
     except UnicodeDecodeError:
         return Reason.BAD_STREAM, "expected a stream name (the message key) in UTF-8"
-    expected = partition_of(key, settings.topics.events, partitioner)
+    expected = _partition_of(key, settings.topics.events, partitioner)
     if expected != message.partition:
         return (
             Reason.WRONG_PARTITION,

@@ -410,7 +410,7 @@ class StreamLearner:
         model = self._model or self._first_model(target)
         if (reason := model.refuses_label(target)) is not None:
             raise ModelRaised(reason)
-        row, given = self._features.encode_again(self._features.again(kept.x))
+        row, given = self._features.encode_kept(kept.x)
         self._note_late(label)
         model.learn(self._completed(model, given), target)
         if model.replaced:
