@@ -1,12 +1,12 @@
-"""Mutate the arena of a live model: the fields of its nodes, slots, tables, search trees and detectors.
+"""Mutate what models have learned: words of bytes, elements of arrays, entries of headers, objects of an arena.
 
-A field gets a plausible value, such as the address of another object or NaN. `tests.fuzz.live_model` goes on with what
-comes of it.
+A field of a node, slot, table, search tree or detector gets a plausible value, such as the address of another object
+or NaN. `tests.fuzz.live_model` and `tests/learn/test_stream_state.py` go on with what comes of it.
 """
 
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,9 +44,19 @@ from glasstream.learning.layout import (
     WARNING,
     WEIGHTS,
 )
+from tests.learning.test_live import resealed
 
 WORDS = (0, 1, 2, 3, 7, 24, 100, -1, -(2**63), 2**31, 2**53 + 1, 2**62, 2**63 - 1)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 3.0, 1e-300, 1e300, float("inf"), float("-inf"), float("nan"))
+
+
+class Bound(NamedTuple):
+    """A bound of memory."""
+
+    share: int
+    """Bytes for each byte of the checkpoint."""
+    base: int
+    """Bytes for every checkpoint."""
 
 
 class Run(NamedTuple):
@@ -54,6 +64,15 @@ class Run(NamedTuple):
 
     at: int
     words: int
+
+
+def with_other_words(data: bytes, source: random.Random) -> bytes:
+    forged = bytearray(data)
+    for _ in range(source.choice((1, 1, 2, 8))):
+        place = source.randrange(len(forged) // 8) * 8
+        word = source.choice((*WORDS, source.getrandbits(63), source.randrange(len(data) // 8)))
+        forged[place : place + 8] = word.to_bytes(8, "little", signed=True)
+    return resealed(bytes(forged))
 
 
 def objects_of(arena: np.ndarray, trees: np.ndarray, regression: bool) -> Iterator[Run]:
@@ -102,8 +121,55 @@ def change_field(arena: np.ndarray, objects: list[Run], source: random.Random) -
         change_word(arena, at, source, (other.at, int(arena[other.at + source.randrange(other.words) - 1]), arena.size))
 
 
+def change_value(array: np.ndarray, source: random.Random) -> None:
+    if array.size == 0:
+        return
+    flat, place = array.reshape(-1), source.randrange(array.size)
+    if array.dtype == np.int64:
+        change_word(flat, place, source, (source.randrange(2**12),))
+    elif array.dtype == np.float64:
+        change_word(flat.view(np.int64), place, source, ())
+    else:
+        flat[place] = source.choice((0, 1, 2, 100, 127))
+
+
 def change_word(words: np.ndarray, place: int, source: random.Random, values: tuple[int, ...]) -> None:
     before = int(words[place])
     near = (min(before + 1, 2**63 - 1), max(before - 1, -(2**63)), before // 2)
     number = source.choice(FLOATS)
     words[place] = source.choice((*WORDS, *near, *near, *values, *values, int(np.float64(number).view(np.int64))))
+
+
+def reshaped(array: np.ndarray, source: random.Random) -> np.ndarray:
+    """Return an array cut, extended, or of another type or shape."""
+    kind = source.randrange(5)
+    if kind == 0:
+        return array.astype(source.choice(("f8", "i8", "i4", "u1", "u4")))
+    if kind == 1:
+        return array.reshape(-1)
+    axis, by = source.randrange(array.ndim), source.choice((1, 1, 2, 8, 100))
+    if kind == 2:
+        return np.take(array, range(max(array.shape[axis] - by, 0)), axis)
+    shape = [by if a == axis else size for a, size in enumerate(array.shape)]
+    return np.concatenate((array, np.full(shape, source.choice((0, 0, 1, 24)), array.dtype)), axis)
+
+
+def change_meta(meta: dict[str, Any], source: random.Random) -> None:
+    """Change an entry of the header, at any depth."""
+    place: Any = meta
+    while True:
+        keys = sorted(place) if isinstance(place, dict) else list(range(len(place)))
+        if not keys:
+            return
+        key = source.choice(keys)
+        if isinstance(place[key], dict | list) and place[key] and source.random() < 0.8:
+            place = place[key]
+            continue
+        kind = source.randrange(4)
+        if kind == 0:
+            del place[key]
+        elif kind == 1 and isinstance(place, list):
+            place.append(place[key])
+        else:
+            place[key] = source.choice((*WORDS[:-1], *FLOATS[:8], None, True, False, "", "f0", "gini", [], {}, [0, 1]))
+        return

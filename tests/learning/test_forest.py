@@ -66,7 +66,7 @@ WHOLE: dict[str, dict[str, Any]] = {"default": {"seed": 1}, "restless": {"seed":
 @pytest.mark.parametrize(
     ("name", "parameters"),
     some(
-        [("elec2", "default"), ("keystroke", "default"), ("adult", "restless"), ("outdoor", "restless")],
+        [("elec2", "default"), ("adult", "restless")],
         product(SETS, WHOLE),
     ),
 )
