@@ -91,11 +91,13 @@ def test_odd_rows(name, learned_examples, odd):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_ten_thousand_odd_rows_a_family(name, learned_examples, odd):
+def test_many_odd_rows_a_family(name, count, learned_examples, odd):
     example = EXAMPLES[name]
     events = odd(300, regression=not example.classification, text=example.text)
-    learned_examples[name].check_odd(odd_rows([x for x, _ in events], 2, 1_000 if name in COMPOSED else 10_000))
+    count = min(count, 1_000) if name in COMPOSED else count
+    learned_examples[name].check_odd(odd_rows([x for x, _ in events], 2, count))
 
 
 @pytest.mark.slow
