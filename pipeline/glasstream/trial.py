@@ -200,6 +200,11 @@ def main() -> None:
         verdict = _Verdict(error=f"model.name: the model needs more than {memory / 2**30:.1f} GiB of memory; {_REMEDY}")
     except ModelError as error:
         verdict = _Verdict(error=str(error))
+    except Exception as error:  # noqa: BLE001 - the caller knows no more of this process than its answer
+        verdict = _Verdict(
+            error=f"model.name: the trial of the model failed with {type(error).__name__}: {error!s:.500}; this is a "
+            "fault of Glasstream, and another export of the model may avoid it"
+        )
     os.write(answers, msgspec.json.encode(verdict) + b"\n")
     os._exit(0)
 

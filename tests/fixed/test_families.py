@@ -235,11 +235,11 @@ MEANINGS: dict[str, tuple[Callable[[], bytes], str, dict[str, str]]] = {
     ),
     "one class": (lambda: sk(svm.OneClassSVM(), None), "as those of outlier detectors", {"outputs": "scores"}),
     "clusters": (
-        lambda: sk(KMeans(3, n_init=1, random_state=1), None), "model.classes: expected the names",
+        lambda: sk(KMeans(3, n_init=1, random_state=1), None), "model.classes: expected the classes",
         {"outputs": "label", "classes": "one,two,three"},
     ),
     "a mixture": (
-        lambda: sk(GaussianMixture(2, random_state=1), None), "model.classes: expected the names",
+        lambda: sk(GaussianMixture(2, random_state=1), None), "model.classes: expected the classes",
         {"classes": "one,two"},
     ),
     "a deviation beside the mean": (

@@ -66,6 +66,11 @@ def test_the_verdict_is_the_task_or_the_error_of_the_file() -> None:
         trials(b"no model", ONE)
 
 
+def test_an_error_that_no_trial_expects_reaches_the_message() -> None:
+    with pytest.raises(ModelError, match=r"failed with TypeError: parse\(\) takes from 1 to 4 positional arguments"):
+        Trials()(exported("line"), (FEATURES, None, None, None))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("size", [3 * 2**30, 2**40], ids=["12 GiB", "4 TiB"])
 def test_a_model_that_needs_too_much_memory_is_refused(size: int) -> None:
     with pytest.raises(ModelError, match=r"needs more than 2\.0 GiB of memory"):
@@ -119,7 +124,9 @@ def test_a_process_tries_a_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_child_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLASSTREAM_HMAC_KEY", "0123456789abcdef")
     with trial._child() as child:
-        variables = Path(f"/proc/{child.pid}/environ").read_bytes()
+        deadline, variables = time.monotonic() + 60, b""
+        while not variables and time.monotonic() < deadline:  # the child exists before its variables do
+            variables = Path(f"/proc/{child.pid}/environ").read_bytes()
     assert b"GLASSTREAM" not in variables and b"PATH=" in variables
 
 

@@ -11,7 +11,7 @@ from glasstream.errors import ModelError
 from glasstream.ingest.admission import Task
 from glasstream.ingest.features import Kind
 from glasstream.ingest.limits import IngestLimits
-from glasstream.models.fixed.outputs import outputs_of, type_of
+from glasstream.models.fixed.outputs import expect_order, outputs_of, type_of
 from glasstream.models.fixed.safety import expect_safe
 
 LARGEST: Final = 64 * 1024 * 1024
@@ -71,6 +71,8 @@ class OnnxFile:
         Values of the output `label`, in the order of the columns of `table`; empty without one.
     classes
         Texts of the classes, in the same order.
+    own_keys
+        Whether the keys are in the file; otherwise they follow from `model.classes`.
     """
 
     model: Any
@@ -80,6 +82,7 @@ class OnnxFile:
     table: str | None
     keys: tuple[int | str, ...]
     classes: tuple[str, ...]
+    own_keys: bool = True
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -178,12 +181,16 @@ def _described(onnx: Any, model: Any, names: str | None, classes: str | None, ou
     notes = {one.key: one.value for one in model.metadata_props}
 
     def listed(given: str | None, what: str) -> list[str]:
-        return _listed(given, f"model.{what}") or _listed(notes.get(what), f"metadata `{what}`")
+        noted = _listed(notes.get(what), f"metadata `{what}`")
+        names = _listed(given, f"model.{what}")
+        if what != "outputs":
+            expect_order(f"model.{what}", names, noted)
+        return names or noted
 
     inputs = _inputs(model.graph, listed(names, "features"))
     found = outputs_of(onnx, model.graph, listed(outputs, "outputs"), listed(classes, "classes"))
     task = Task.CLASSIFICATION if found.classes else Task.REGRESSION
-    return OnnxFile(model, inputs, task, found.label, found.table, found.keys, found.classes)
+    return OnnxFile(model, inputs, task, *found)
 
 
 def expect_within(file: OnnxFile, texts: Sequence[Sequence[str]], limits: IngestLimits) -> None:
@@ -254,6 +261,8 @@ def _inputs(graph: Any, names: Sequence[str]) -> tuple[Input, ...]:
         )
     if names and len(names) != width:
         raise ModelError(f"model.features: expected {width} names, one for each column of the inputs, got {len(names)}")
+    if all(columns == 1 for _, _, columns, _ in found):
+        expect_order("model.features", names, [name for name, _, _, _ in found])
     rest = iter(names or [name for name, _, _, _ in found])
     inputs = tuple(
         Input(name, kind, tuple(next(rest) for _ in range(columns)), flat) for name, kind, columns, flat in found

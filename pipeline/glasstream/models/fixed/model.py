@@ -1,6 +1,6 @@
 """A stream's model that is already trained: it predicts like other models, and learns nothing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
@@ -13,7 +13,8 @@ from glasstream.learning.live import Columns
 from glasstream.models.contract.predictor import Floats, Predictor
 from glasstream.models.fixed.file import expect_within
 from glasstream.models.fixed.loading import Loaded
-from glasstream.models.fixed.runtime import OUTSIDE, OnnxPredictor
+from glasstream.models.fixed.meaning import OUTSIDE, label_remedy, probability_remedy
+from glasstream.models.fixed.runtime import OnnxPredictor
 from glasstream.models.live.stream_model import NOTHING, NotLearned, Prediction
 from glasstream_topics.events import LARGEST
 
@@ -194,33 +195,40 @@ class FixedModel:
 
     def _judged(self, predictor: Predictor, rows: Floats) -> list[Prediction | ModelRaised]:
         output = predictor.evaluate(rows)
-        judge: Callable[..., Prediction | ModelRaised] = self._class if self.classes else self._number
-        return [
-            judge(values, label, row)
-            for values, label, row in zip(output.values.tolist(), output.labels.tolist(), rows, strict=True)
-        ]
+        found: list[Prediction | ModelRaised] = []
+        for values, label, row in zip(output.values.tolist(), output.labels.tolist(), rows, strict=True):
+            if not self.classes:
+                fits = abs(values[0]) <= LARGEST
+                found.append(
+                    Prediction(None, None, values[0]) if fits else self._unusable("a finite number", values, row)
+                )
+            elif self._file.table is not None and not all(-OUTSIDE <= value <= 1.0 + OUTSIDE for value in values):
+                found.append(self._unusable("probabilities", values, row))
+            elif label < 0:
+                found.append(self._unusable("a label among its classes", _labels(predictor, row), row))
+            else:
+                names = self._file.classes
+                alone = self._file.table is None
+                found.append(Prediction(names[label], None if alone else dict(zip(names, values, strict=True)), None))
+        return found
 
-    def _class(self, values: list[float], label: int, row: Any) -> Prediction | ModelRaised:
-        names = self._file.classes
-        if self._file.table is None:
-            return Prediction(names[label], None, None) if label >= 0 else self._unusable("a label", values, row)
-        if not all(-OUTSIDE <= value <= 1.0 + OUTSIDE for value in values):
-            return self._unusable("probabilities", values, row)
-        if label < 0:
-            return self._unusable("a label among its classes", values, row)
-        return Prediction(names[label], dict(zip(names, values, strict=True)), None)
-
-    def _number(self, values: list[float], label: int, row: Any) -> Prediction | ModelRaised:
-        if not abs(values[0]) <= LARGEST:
-            return self._unusable("a finite number", values, row)
-        return Prediction(None, None, values[0])
-
-    def _unusable(self, wanted: str, values: list[float], row: Any) -> ModelRaised:
+    def _unusable(self, wanted: str, got: Sequence[Any], row: Floats) -> ModelRaised:
+        file = self._file
         missing = [name for name, absent in zip(self.features, np.isnan(row).tolist(), strict=True) if absent]
-        why = f"; missing in this event: {', '.join(map(repr, missing))[:200]}" if missing else ""
-        if not missing and all(map(isfinite, values)):
-            why = "; export a model that gives calibrated probabilities"
-        return ModelRaised(f"predict: expected {wanted} from the model, got {', '.join(map(str, values))[:200]}{why}")
+        labels = ", ".join(map(str, file.keys))[:200]
+        ways = {
+            "a label among its classes": f"; its classes are {labels}; {label_remedy(file)}",
+            "probabilities": f"; {probability_remedy(file.classes, file.label)}",
+        }
+        why = f"; missing in this event: {', '.join(map(repr, missing))[:200]}" if missing else ways.get(wanted, "")
+        if not missing and wanted == "probabilities" and not all(map(isfinite, got)):
+            why = ""
+        return ModelRaised(f"predict: expected {wanted} from the model, got {', '.join(map(str, got))[:200]}{why}")
+
+
+def _labels(predictor: Predictor, row: Floats) -> list[int | str]:
+    """Return the label that the model gives for a row."""
+    return predictor.labels(row.reshape(1, -1)) if isinstance(predictor, OnnxPredictor) else []
 
 
 def _joined(known: Sequence[str], texts: Sequence[str]) -> tuple[tuple[int, Sequence[str]], Any]:

@@ -1,5 +1,6 @@
 """Find out what the outputs of an ONNX model mean: a label, probabilities of classes, or a number."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +10,8 @@ _TYPES: Final = {1: "float32", 6: "int32", 7: "int64", 8: "text", 9: "bool", 11:
 """Types of tensors by their numbers in ONNX."""
 _LABELS: Final = frozenset({"int32", "int64", "text", "bool"})
 _NUMBERS: Final = frozenset({"float32", "float64"})
+_WHOLE: Final = re.compile(r"0|-?[1-9]\d{0,17}")
+"""Whole numbers as classes are written; another spelling would be another class than the labels of the stream."""
 _JOINED: Final = "glasstream probabilities"
 
 
@@ -19,6 +22,7 @@ class Outputs(NamedTuple):
     table: str | None
     keys: tuple[int | str, ...] = ()
     classes: tuple[str, ...] = ()
+    own_keys: bool = True
 
 
 def outputs_of(onnx: Any, graph: Any, chosen: Sequence[str], given: Sequence[str]) -> Outputs:
@@ -88,21 +92,48 @@ def _classified(label: Any, tables: Sequence[Any], keys: tuple[int | str, ...], 
         raise ModelError(
             f"model.outputs: its output {label.name!r} has whole numbers and {table!r} one number, as "
             "those of outlier detectors, whose labels are -1 and 1; to explain the number, set "
-            f"model.outputs={table}, and send the label of an event as a number, or none with explain.unlabelled=true"
+            f"model.outputs={table}, and send the label of an event as a number, or none with "
+            f"explain.unlabelled=true; to explain the label, set model.outputs={label.name} and model.classes=-1,1"
         )
+    own = bool(keys)
     if not keys and not given:
+        order = "" if table is None else f" in the order of the probabilities in {table!r}"
         raise ModelError(
-            "model.classes: expected the names of the classes, which this file does not have; list them in the order "
-            "of the model's probabilities, separated by commas"
+            f"model.classes: expected the classes, which this file does not list; list all values of its output "
+            f"{label.name!r}{order}, separated by commas"
         )
     if not keys:
-        keys = tuple(given) if type_of(label) == "text" else tuple(range(len(given)))
+        keys = _keys(type_of(label), given)
+    if own:
+        expect_order("model.classes", given, [str(one) for one in keys])
     if given and len(given) != len(keys):
         raise ModelError(
             f"model.classes: expected {len(keys)} names, one for each class of the model "
             f"({', '.join(map(str, keys))}), got {len(given)}"
         )
-    return Outputs(label.name, table, keys, _distinct(given or [str(one) for one in keys]))
+    return Outputs(label.name, table, keys, _distinct(given or [str(one) for one in keys]), own)
+
+
+def _keys(kind: str | None, names: Sequence[str]) -> tuple[int | str, ...]:
+    """Return the labels that names mean: texts and whole numbers mean themselves, other names their positions."""
+    if kind == "text":
+        return tuple(names)
+    return tuple(map(int, names)) if all(_WHOLE.fullmatch(name) for name in names) else tuple(range(len(names)))
+
+
+def expect_order(setting: str, given: Sequence[str], own: Sequence[str]) -> None:
+    """Refuse names that are those of the file in another order: they would rename each thing to another one.
+
+    Raises
+    ------
+    ModelError
+        They are.
+    """
+    if list(given) != list(own) and sorted(given) == sorted(own):
+        raise ModelError(
+            f"{setting}: expected the names of the file in its order, {', '.join(own)[:300]}, got "
+            f"{', '.join(given)[:300]}; leave {setting} unset"
+        )
 
 
 def _distinct(classes: Sequence[str]) -> tuple[str, ...]:

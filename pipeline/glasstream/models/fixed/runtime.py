@@ -13,9 +13,8 @@ from glasstream.errors import FrameError, ModelError, ModelRaised
 from glasstream.models.contract.arrays import as_rows
 from glasstream.models.contract.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
 from glasstream.models.fixed.file import Input, OnnxFile, library
+from glasstream.models.fixed.meaning import TARGETS, expect_meaning, probability_remedy
 
-OUTSIDE: Final = 1e-3
-"""How far a probability may be outside 0..1 by rounding."""
 _CALL: Final = 4_096
 """Largest number of rows in one call."""
 _LENGTH: Final = struct.Struct("<I")
@@ -106,7 +105,8 @@ class OnnxPredictor:
         rows = predictor._taken(_trial_rows(len(predictor.features), categories, numbers))
         predictor.answers = bool(len(rows))
         try:
-            predictor._expect_probabilities(rows)
+            if len(rows):
+                expect_meaning(file, predictor._call(rows), predictor.labels(rows))
             predictor._alone = not len(rows) or predictor._depends_on_neighbours(rows)
         except ModelRaised:
             predictor._alone = True  # the model takes these rows together or alone only
@@ -192,13 +192,26 @@ class OnnxPredictor:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_session"}
 
+    def labels(self, rows: Floats) -> list[int | str]:
+        """Return the label of each row as the model gives it; an empty list if it gives none."""
+        return (
+            []
+            if self._label is None
+            else self._labels(self._answers(rows)[self._label], max(2, len(rows)))[: len(rows)]
+        )
+
     def _call(self, rows: Floats) -> Output:
+        output = self._read(self._answers(rows), max(2, len(rows)))
+        return Output(output.values[: len(rows)], output.labels[: len(rows)])
+
+    def _answers(self, rows: Floats) -> dict[str, Any]:
+        """Return the outputs of onnxruntime for rows, or for a single one twice."""
         # A single row takes another way through onnxruntime's products of matrices than several do.
         given = np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows
         wanted = [name for name in (self._label, self._table) if name is not None]
         session = self._session
         try:
-            answers = dict(zip(wanted, session.run(wanted, self._fed(given)), strict=True))
+            return dict(zip(wanted, session.run(wanted, self._fed(given)), strict=True))
         except Exception as error:
             if any(sign in str(error) for sign in _NO_MEMORY):
                 raise ModelError(
@@ -206,8 +219,6 @@ class OnnxPredictor:
                     f"a smaller model (onnxruntime: {error!s:.300})"
                 ) from error
             raise ModelRaised(f"onnxruntime: {error}") from error
-        output = self._read(answers, len(given))
-        return Output(output.values[: len(rows)], output.labels[: len(rows)])
 
     def _fed(self, rows: Floats) -> dict[str, Any]:
         """Return the inputs for rows."""
@@ -239,7 +250,7 @@ class OnnxPredictor:
         if table is not None and table.size != count * columns:
             raise ModelError(
                 f"model.outputs: expected {columns} numbers for each row in the model's output {self._table!r}, got an "
-                f"array of shape {table.shape} for {count} rows; {self._remedy()}"
+                f"array of shape {table.shape} for {count} rows; {probability_remedy(self.classes, self._label)}"
             )
         if self._label is None and not self.classes:
             return Output.of_numbers(np.asarray(table).reshape(count, 1))
@@ -247,7 +258,7 @@ class OnnxPredictor:
             values = np.asarray(table).reshape(count, columns)
             return Output(values, np.argmax(values, axis=1).astype(np.int64))
         places = {key: place for place, key in enumerate(self._keys)}
-        labels = np.array([places.get(key, NO_LABEL) for key in np.ravel(answers[self._label]).tolist()], np.int64)
+        labels = np.array([places.get(key, NO_LABEL) for key in self._labels(answers[self._label], count)], np.int64)
         if table is not None:
             return Output(table.reshape(count, columns), labels)
         values = np.zeros((count, columns))
@@ -255,12 +266,15 @@ class OnnxPredictor:
         values[np.flatnonzero(known), labels[known]] = 1.0
         return Output(values, labels)
 
-    def _remedy(self) -> str:
-        """Return what to do if the numbers are not what they should be."""
-        if not self.classes:
-            return "if they are probabilities of classes, list the classes with model.classes"
-        remedy = "export a model with calibrated probabilities"
-        return remedy if self._label is None else f"{remedy}, or use its labels alone with model.outputs={self._label}"
+    def _labels(self, answer: Any, count: int) -> list[int | str]:
+        """Return what onnxruntime answered as labels of `count` rows."""
+        found = np.asarray(answer)
+        if found.size != count:
+            raise ModelError(
+                f"model.outputs: expected one label for each row in the model's output {self._label!r}, got an array "
+                f"of shape {found.shape} for {count} rows; {TARGETS}"
+            )
+        return [*found.ravel().tolist()]
 
     def _taken(self, rows: Floats) -> Floats:
         """Return the rows that the model takes."""
@@ -276,24 +290,6 @@ class OnnxPredictor:
             return True
         except ModelRaised:
             return False
-
-    def _expect_probabilities(self, rows: Floats) -> None:
-        """Refuse a classifier that gives scores for most of the rows, and no probabilities.
-
-        Raises
-        ------
-        ModelError
-            It does.
-        """
-        if self._table is None or not self.classes or not len(rows):
-            return
-        values = self._call(rows).values
-        outside = np.any((values < -OUTSIDE) | (values > 1.0 + OUTSIDE), axis=1)
-        if 2 * outside.sum() > len(rows):
-            raise ModelError(
-                f"model.outputs: expected probabilities between 0 and 1 in the model's output {self._table!r}, got "
-                f"scores, such as {', '.join(f'{value:.4g}' for value in values[outside][0])}; {self._remedy()}"
-            )
 
     def _depends_on_neighbours(self, rows: Floats) -> bool:
         """Return whether the bits of a row depend on the rows beside it, by a trial."""

@@ -101,7 +101,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         metadata `features`, or the names of its inputs.
     classes
         Names of the classes of an ONNX model, in the order of its probabilities, separated by commas. If unset, the
-        file's metadata `classes`, or its class labels.
+        file's metadata `classes`, or its class labels. If the file has labels and does not list them, whole numbers are
+        the values of the labels, and other names stand for the labels 0, 1 and so on.
     outputs
         Names of the outputs of an ONNX file to use, separated by commas: the one with the label, the ones with the
         probabilities, or the one with the number. If unset, the file's metadata `outputs`, or all outputs.
