@@ -37,15 +37,15 @@ def test_an_infinite_cell_is_empty_and_named_with_its_line(tmp_path: Path, cell:
     source = look(tmp_path, f"a,b,y\n1,1,u\n{cell},2,u\n2,3,u\n")
     assert [event["x"].get("a") for event in source.events()] == [1.0, None, 2.0]
     assert source.notices == [
-        f"s: column 'a' holds finite numbers only, but {cell!r} is on line 3: every such cell is treated as empty"
+        f"s: column 'a' holds finite numbers only, but {cell!r} is on line 3 (cells like it: 1): treated as empty"
     ]
 
 
-def test_an_infinite_cell_below_the_look_is_named_once(tmp_path: Path) -> None:
+def test_infinite_cells_are_counted(tmp_path: Path) -> None:
     source = look(tmp_path, "a,b,y\n" + "1,1,u\n" * 1_000 + "inf,1,u\n" * 2)
     assert source.notices == []
     assert [event["x"] for event in source.events()][-2:] == [{"b": 1.0}] * 2
-    assert len(source.notices) == 1 and "'inf' is on line 1,002" in source.notices[0]
+    assert len(source.notices) == 1 and "'inf' is on line 1,002 (cells like it: 2)" in source.notices[0]
 
 
 def test_a_target_that_is_not_a_number_is_no_label(tmp_path: Path) -> None:

@@ -93,7 +93,10 @@ def test_rows_limits(tmp_path: Path) -> None:
         ('a,y\n1,u\n\n"1,u\n2,u\n', "line 4: expected CSV with commas, got a row that cannot be read"),
         (f"a,y\n1,u\n{'x' * 200_000},u\n", "line 3: expected cells of at most 131,072 characters, got a longer one"),
         ("a, y\n1, 2\n", "one is ' y', whose name differs only in spaces; change the header or --target"),
-        ("a,b,y\n1,2\n", "line 2: expected 3 cells as in the header, got 2; write empty cells, too"),
+        (
+            "a,b,y\n1,2\n",
+            "line 2: expected 3 cells as in the header, got 2; if the line is no row, such as a footnote, remove it",
+        ),
         ("a,a,y\n1,2,3\n", "expected different column names, got 'a' twice"),
         ("a,y\n1,2\n1,2,3\n", "line 3: expected 2 cells as in the header, got 3"),
         ("y\n1\n", "expected at least one column beside the target"),

@@ -52,9 +52,11 @@ def produce(
             "--set model.task=classification",
             err=True,
         )
-    count = write(settings, source, rows_per_message)
+    count, broken = write(settings, source, rows_per_message)
     _echo(source.notices)
     say(f"Wrote {count:,} events of stream {source.stream} and a flush mark to {settings.prefix}events")
+    if broken is not None:
+        raise broken
     return 0
 
 

@@ -8,10 +8,10 @@ from math import inf
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from glasstream.errors import BrokerError
+from glasstream.errors import BrokerError, InputError
 from glasstream.settings import Settings
 from glasstream.sources.messages import pack
-from glasstream.sources.source import Source
+from glasstream.sources.source import Source, UntilError
 from glasstream.transport.connection import Connection, connection
 from glasstream_topics import events
 
@@ -146,8 +146,8 @@ class Replay:
             self.end = (partition, offset)
 
 
-def produce(settings: Settings, source: Source, rows_per_message: int) -> int:
-    """Write all events and the flush mark, and return the number of events.
+def produce(settings: Settings, source: Source, rows_per_message: int) -> tuple[int, InputError | None]:
+    """Write all events that can be read, and the flush mark. Return their number, and why the rest cannot be read.
 
     Raises
     ------
@@ -156,13 +156,14 @@ def produce(settings: Settings, source: Source, rows_per_message: int) -> int:
     InputError
         A message would be larger than the topic takes.
     """
+    rows = UntilError(source.events())
     replay = Replay(
         connection(settings),
         settings,
         source.stream,
-        pack(source.events(), rows_per_message, settings.limits.message_bytes),
+        pack(rows, rows_per_message, settings.limits.message_bytes),
     )
     while replay.end is None:
         replay.step(0, wait=0.02)
     replay.close()
-    return replay.sent
+    return replay.sent, rows.error

@@ -185,6 +185,7 @@ class Report:
         seconds: float,
         *,
         interrupted_after: int | None = None,
+        broken: InputError | None = None,
         unexplained: Mapping[str, tuple[int, str]] = MappingProxyType({}),
     ) -> None:
         """Print at the end what each stream's model relies on, where that changed, and which input was rejected.
@@ -195,13 +196,15 @@ class Report:
             Duration of the run.
         interrupted_after
             Number of events read before the user interrupted the run; None if all were read.
+        broken
+            Why the rest of the input cannot be read. It is raised at the end.
         unexplained
             Number of rows that could not be explained, and why the first could not, by stream.
 
         Raises
         ------
         InputError
-            The run accepted no event.
+            The run accepted no event, or the rest of the input cannot be read.
         """
         for name, stream in sorted(self._streams.items()):
             failed, cause = unexplained.get(name, (0, ""))
@@ -214,6 +217,10 @@ class Report:
             self._say(f"dead letters: {self._dead()} ({reasons}); the first: {self._example}")
         if interrupted_after is not None:
             self._say(f"interrupted after {interrupted_after:,}{self._of_total()} events; the results are partial")
+        if broken is not None:
+            if self._streams:
+                self._say(f"only the first {self.predicted:,} events could be read; the results are partial")
+            raise broken
         if not self._streams:
             raise InputError(
                 f"expected events that the model can learn, got none: {self._example or 'the input was empty'}"

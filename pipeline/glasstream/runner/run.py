@@ -23,7 +23,7 @@ from glasstream.runner.replay import EMBEDDED_BYTES_AHEAD, EMBEDDED_BYTES_UNREAD
 from glasstream.runner.report import Report
 from glasstream.settings import Settings
 from glasstream.sources.messages import pack
-from glasstream.sources.source import Source
+from glasstream.sources.source import Source, UntilError
 from glasstream.terminal import standard_console
 from glasstream.transport.connection import connection
 from glasstream_topics import admin, events
@@ -197,10 +197,11 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
     key = events.key(plan.source.stream)
     started = time.monotonic()
     read, partial = 0, False
+    rows = UntilError(plan.source.events())
 
     def messages() -> Iterator[tuple[bytes, bytes]]:
         nonlocal read, partial
-        for value, count in pack(plan.source.events(), plan.rows_per_message, settings.limits.message_bytes):
+        for value, count in pack(rows, plan.rows_per_message, settings.limits.message_bytes):
             if interrupts.count:
                 partial = True
                 break
@@ -219,9 +220,12 @@ def _without_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
             report.progress(time.monotonic())
             _tell(console, reference.notices)
             _tell(console, plan.source.notices)
+    _tell(console, reference.notices)
+    _tell(console, plan.source.notices)  # the source adds its last notices when it ends, which may publish nothing
     report.table(
         time.monotonic() - started,
         interrupted_after=read if partial else None,
+        broken=rows.error,
         unexplained=reference.unexplained(),
     )
 
@@ -296,6 +300,8 @@ def _replay(
                 out.add(topic, record)
             report.add(topic, records)
 
+        rows = UntilError(plan.source.events())
+        packed = pack(rows, plan.rows_per_message, limit)
         monitor = Monitor(
             link,
             settings,
@@ -308,7 +314,7 @@ def _replay(
             link,
             settings,
             stream,
-            pack(plan.source.events(), plan.rows_per_message, limit),
+            packed,
             EMBEDDED_BYTES_AHEAD if embedded else None,
         )
         partition = events.partition(events.key(stream), settings.topics.events, settings.topics.partitioner)
@@ -350,9 +356,12 @@ def _replay(
         replay.close()
         monitor.close()
         children.stop(but=(PAGE,))
+    packed.close()  # of an interrupted run: the source adds its last notices
+    _tell(console, plan.source.notices)
     report.table(
         seconds,
         interrupted_after=None if replay.exhausted else replay.sent,
+        broken=rows.error,
         unexplained=monitor.progress.unexplained,
     )
     if plan.hold and not interrupts.count:

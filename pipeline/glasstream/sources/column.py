@@ -52,8 +52,16 @@ class Column:
         """Return the words for what a cell becomes that counts as empty."""
         return "empty, an event without a label" if self.is_target else "empty"
 
+    @property
+    def title(self) -> str:
+        """Return the beginning of a notice about the column."""
+        return f"column {self.name!r}"
+
     def notices(self) -> Iterator[str]:
         """Yield the notices about how the cells are read."""
+        return (f"{self.title} {text}" for text in self._notices())
+
+    def _notices(self) -> Iterator[str]:
         if all(one is Reading.MISSING for one in self.readings):
             if not self.is_target:
                 yield "has no value in any row: no event has this feature"
@@ -86,24 +94,29 @@ class Column:
         found = [pair for pair in texts if is_formatted(pair[1])]
         return (found[0], len(found)) if len(found) > len(texts) / 2 else None
 
-    def infinite(self, line: int, cell: str) -> str:
-        """Return the notice about the first infinite cell."""
+    def of_many_classes(self, count: int) -> str:
+        """Return the notice about a target with so many classes."""
+        return f"{self.title} has {count:,} different texts in {self.where}: each is a class of its own"
+
+    def infinite(self, line: int, cell: str, count: int) -> str:
+        """Return the notice about infinite cells, of which this one is the first."""
         return (
-            f"holds finite numbers only, but {cell.strip()!r:.60} is on line {line:,}: every such cell is treated as "
-            f"{self.empty}"
+            f"{self.title} holds finite numbers only, but {cell.strip()!r:.60} is on line {line:,} (cells like it: "
+            f"{count:,}): treated as {self.empty}"
         )
 
     def unfit(self, line: int, cell: str, count: int) -> str:
         """Return the notice about cells that do not fit the kind, of which this one is the first."""
         if self.stated is not None:
             return (
-                f"is stated to hold {self.kind}s, but {cell!r:.60} on line {line:,} is none (cells like it: "
-                f"{count:,}): treated as {self.empty}"
+                f"{self.title} is stated to hold {self.kind}s, but {cell!r:.60} on line {line:,} is none (cells like "
+                f"it: {count:,}): treated as {self.empty}"
             )
+        becomes = "the learner rejects such events" if self.is_target else "the stages treat them as absent"
         return (
-            f"holds {self.kind}s in {self.where}, but {cell!r:.60} on line {line:,} is none (cells like it: "
-            f"{count:,}): sent as texts, which the stages treat as absent; to read the whole column as text, set "
-            f"--types {self.typed(Kind.TEXT)}"
+            f"{self.title} holds {self.kind}s in {self.where}, but {cell!r:.60} on line {line:,} is none (cells like "
+            f"it: {count:,}): sent as texts, and {becomes}; to read the whole column as text, set --types "
+            f"{self.typed(Kind.TEXT)}"
         )
 
     def _marks(self, others: str, todo: str = "") -> Iterator[str]:

@@ -1,6 +1,7 @@
 """A CSV file as a source of events."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -11,13 +12,20 @@ from glasstream.ingest.limits import IngestLimits
 from glasstream.intake import cells
 from glasstream.intake.cells import Reading, reading
 from glasstream.intake.fields import Kind
+from glasstream.sources.class_names import spellings
 from glasstream.sources.column import Cell, Column
 from glasstream.sources.csv_rows import open_rows
 from glasstream.sources.listing import listed
 from glasstream.sources.source import Event, Look
 
+Words = Callable[[int, str, int], str]
+"""Function of the line and the text of the first cell of a kind, and of their number, that returns a notice."""
 LOOK = 1_000
 """Number of rows of a CSV file to examine before replaying it."""
+_LONG = 50
+"""Number of line breaks in a cell from which on a quote is probably not closed."""
+_CLASSES = 1_000
+"""Largest number of classes whose spellings are compared."""
 CLASSES = 20
 """A target of whole numbers with at most this many distinct values counts as a class."""
 
@@ -47,10 +55,10 @@ class CsvFile:
     notices: list[str] = field(default_factory=list)
     """Notices for the user about values that were reinterpreted. Reading the events can add more."""
     _columns: list[Column] = field(default_factory=list)
-    _infinite: set[str] = field(default_factory=set)
-    """Columns whose infinite cells have been reported."""
-    _unfit: dict[str, tuple[int, str, int]] = field(default_factory=dict)
-    """Line and text of the first cell that does not fit the kind of its column, and their number, by column."""
+    _counted: dict[Words, tuple[int, str, int]] = field(default_factory=dict)
+    """Line and text of the first cell that is reported with these words, and the number of such cells."""
+    _spelled: set[str] = field(default_factory=set)
+    """Classes whose spelling has been reported."""
 
     def look(self, task: Task | None) -> Look:
         """Look at the first rows to find the kinds of the columns, and the task if it is not given.
@@ -62,7 +70,7 @@ class CsvFile:
         """
         with open_rows(self.path) as lines:
             header = self._read_header(lines)
-            rows = _checked(lines, len(header), self.path)
+            rows = self._rows(lines, header)
             head = list(islice(rows, LOOK))
             if not head:
                 raise InputError(f"{self.path}: expected rows below the header, got none")
@@ -73,11 +81,7 @@ class CsvFile:
             for name, found in zip(header, deciding, strict=True)
         ]
         for column in self._columns:
-            for text in column.notices():
-                self._tell(column, text)
-            for (line, cell), one in zip(column.cells, column.readings, strict=True):
-                if one is Reading.INFINITE and column.kind is not Kind.TEXT:
-                    self._see_infinite(column, line, cell)
+            self._tell(column.notices())
         return self._look_at_target(task, self._columns[header.index(self.target)])
 
     def _look_at_target(self, task: Task | None, target: Column) -> Look:
@@ -88,7 +92,9 @@ class CsvFile:
         if task is not Task.REGRESSION and target.stated is None and len(distinct) > CLASSES:
             self._expect_classes(target)
         if target.kind is Kind.TEXT and len(distinct) > IngestLimits().classes:
-            self._tell(target, f"has {len(distinct):,} different texts in {target.where}: each is a class of its own")
+            self._tell([target.of_many_classes(len(distinct))])
+        if target.kind is Kind.TEXT:
+            self._tell_spellings(Counter(value for value in fit if isinstance(value, str)))
         numbers = target.kind is Kind.NUMBER
         if task is None:
             few = numbers and None not in distinct and len(distinct) <= CLASSES
@@ -110,60 +116,108 @@ class CsvFile:
         return [column.name for column in self._columns if not column.is_target]
 
     def events(self) -> Iterator[Event]:
-        """Yield the events in order, and then add notices about cells that do not fit. Call `look` first.
+        """Yield the events in order, and at the end add notices about what could not be used. Call `look` first.
 
         Raises
         ------
         InputError
             A row has another number of cells than the header, or the file is damaged.
         """
-        (at,) = (place for place, column in enumerate(self._columns) if column.is_target)
-        target = self._columns[at]
         columns = [
             (place, column, column.name, column.kind, _reader(column))
             for place, column in enumerate(self._columns)
             if not column.is_target
         ]
-        self._unfit.clear()
+        self._counted.clear()
+        classes: Counter[str] = Counter()
+        try:
+            yield from self._events(columns, classes)
+        finally:
+            self._tell(words(*found) for words, found in self._counted.items())
+            self._tell_spellings(classes)
+
+    def _events(
+        self,
+        columns: Sequence[tuple[int, Column, str, Kind, Callable[[str, Kind], str | bool | float | None]]],
+        classes: Counter[str],
+    ) -> Iterator[Event]:
+        ((at, target),) = (pair for pair in enumerate(self._columns) if pair[1].is_target)
+        features = self.features
         with open_rows(self.path) as lines:
-            self._read_header(lines)
-            rows = _checked(lines, len(self._columns), self.path)
+            rows = self._rows(lines, self._read_header(lines))
             for number, (line, row) in enumerate(islice(rows, self.rows)):
                 x: Event = {}
                 for place, column, name, kind, read in columns:
                     value = read(row[place], kind)
                     if type(value) is str and kind is not Kind.TEXT:
-                        value = self._see_unfit(column, line, value)
+                        value = self._unfit(column, line, value)
                     if value is not None:
                         x[name] = value
                     elif row[place]:
-                        self._see_infinite(column, line, row[place])
-                event: Event = {"id": number, "x": x or dict.fromkeys(self.features, None)}
+                        self._see_empty(column, line, row[place])
+                event: Event = {"id": number, "x": x or dict.fromkeys(features, None)}
                 y = _label(row[at], target)
                 if y is not None and not _fits(y, target):
-                    y = self._see_unfit(target, line, row[at])
+                    y = self._unfit(target, line, row[at])
                 if y is not None:
                     event["y"] = y
+                    if type(y) is str and (y in classes or len(classes) < _CLASSES):
+                        classes[y] += 1
                 elif row[at]:
-                    self._see_infinite(target, line, row[at])
+                    self._see_empty(target, line, row[at])
                 yield event
-        for column in self._columns:
-            if column.name in self._unfit:
-                self._tell(column, column.unfit(*self._unfit[column.name]))
 
-    def _tell(self, column: Column, text: str) -> None:
-        self.notices.append(f"{self.stream}: column {column.name!r} {text}")
+    def _rows(self, lines: Iterator[tuple[int, list[str]]], header: list[str]) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows below the header, each with the number of its (last) line. Rows that repeat it are skipped.
 
-    def _see_infinite(self, column: Column, line: int, cell: str) -> None:
-        """Report once per column that it has infinite cells."""
-        if column.name not in self._infinite and reading(cell) is Reading.INFINITE:
-            self._infinite.add(column.name)
-            self._tell(column, column.infinite(line, cell))
+        Raises
+        ------
+        InputError
+            A row has another number of cells.
+        """
+        last = None
+        for line, row in lines:
+            if len(row) != len(header):
+                raise InputError(f"{self.path}, line {line}: {_of_width(row, header, first=last is None)}")
+            if row == header:
+                self._count(_repeats, line, "")
+                continue
+            if last is None or line > last + 1:
+                self._see_long(line, row)
+            last = line
+            yield line, row
 
-    def _see_unfit(self, column: Column, line: int, cell: str) -> str | None:
+    def _tell(self, texts: Iterable[str]) -> None:
+        self.notices.extend(f"{self.stream}: {text}" for text in texts)
+
+    def _tell_spellings(self, classes: Mapping[str, int]) -> None:
+        """Report classes with doubtful spellings, and again if further ones have come."""
+        for names, text in spellings(self.target, classes):
+            if not names <= self._spelled:
+                self._spelled |= names
+                self._tell([text])
+
+    def _count(self, words: Words, line: int, cell: str) -> None:
+        """Count a cell that is reported with these words at the end."""
+        first, text, count = self._counted.get(words, (line, cell, 0))
+        self._counted[words] = first, text, count + 1
+
+    def _see_empty(self, column: Column, line: int, cell: str) -> None:
+        """Count a cell without a value if it is infinite."""
+        if reading(cell) is Reading.INFINITE:
+            self._count(column.infinite, line, cell)
+
+    def _see_long(self, line: int, row: list[str]) -> None:
+        """Count a cell that has so many lines, or lines so like rows, that a quote is probably not closed."""
+        for cell in row:
+            breaks = _breaks(cell)
+            of_rows = breaks > 1 and len(row) > 2 and cell.count(",") == breaks * (len(row) - 1)
+            if breaks > _LONG or of_rows:
+                self._count(_swallows, line - sum(map(_breaks, row)), f"{breaks + 1:,}")
+
+    def _unfit(self, column: Column, line: int, cell: str) -> str | None:
         """Count a cell that does not fit the kind of its column, and return its value: none if the kind is stated."""
-        first, text, count = self._unfit.get(column.name, (line, cell, 0))
-        self._unfit[column.name] = first, text, count + 1
+        self._count(column.unfit, line, cell)
         return None if column.stated is not None else cell
 
     def _expect_classes(self, target: Column) -> None:
@@ -247,19 +301,34 @@ def _deciding(head: list[tuple[int, list[str]]], rows: Iterator[tuple[int, list[
     return columns
 
 
-def _checked(lines: Iterator[tuple[int, list[str]]], width: int, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows below the header, each with the number of its (last) line.
+def _breaks(cell: str) -> int:
+    return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
 
-    Raises
-    ------
-    InputError
-        A row has another number of cells.
-    """
-    for line, row in lines:
-        if len(row) != width:
-            todo = "put texts that contain commas in quotes" if len(row) > width else "write empty cells, too"
-            raise InputError(f"{path}, line {line}: expected {width} cells as in the header, got {len(row)}; {todo}")
-        yield line, row
+
+def _of_width(row: list[str], header: list[str], *, first: bool) -> str:
+    """Return what is wrong with a row of another width than the header, and what to do."""
+    if len(row) < len(header):
+        todo = "if the line is no row, such as a footnote, remove it; else write its empty cells, too"
+    elif first and len(row) == len(header) + 1:
+        todo = (
+            "if every row has one cell more, as R writes them, name the first column in the header; else put texts "
+            "that contain commas in quotes"
+        )
+    else:
+        todo = "put texts that contain commas in quotes"
+    return f"expected {len(header)} cells as in the header, got {len(row)}; {todo}"
+
+
+def _repeats(line: int, _: str, count: int) -> str:
+    return f"line {line:,} repeats the header (lines like it: {count:,}): skipped"
+
+
+def _swallows(line: int, lines: str, count: int) -> str:
+    return (
+        f"the cell on line {line:,} spans {lines} lines (cells like it: {count:,}): is a quote not closed? A quote at "
+        "the beginning of a cell makes all lines up to the next quote one cell; if it belongs to the text, put the "
+        "cell in quotes and double the quotes inside"
+    )
 
 
 def _reader(column: Column) -> Callable[[str, Kind], str | bool | float | None]:

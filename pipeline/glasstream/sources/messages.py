@@ -1,6 +1,6 @@
 """Events packed into messages of the `events` topic."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from itertools import islice
 
 from glasstream.errors import InputError
@@ -8,7 +8,7 @@ from glasstream.sources.source import Event
 from glasstream_topics import events
 
 
-def pack(source: Iterable[Event], rows_per_message: int, limit: int) -> Iterator[tuple[bytes, int]]:
+def pack(source: Iterable[Event], rows_per_message: int, limit: int) -> Generator[tuple[bytes, int]]:
     """Yield message values with the number of events in each, not counting labels.
 
     Parameters

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from glasstream.errors import InputError
 from glasstream.ingest.admission import Task
 
 Event = dict[str, Any]
@@ -41,6 +42,28 @@ class Source(Protocol):
 
     def events(self) -> Iterator[Event]:
         """Yield the events in order. Call `look` first."""
+
+
+@dataclass(slots=True)
+class UntilError:
+    """Events up to the first that cannot be read.
+
+    Attributes
+    ----------
+    error
+        Why no further event can be read; None if there is no such event. What was read before gives results all the
+        same.
+    """
+
+    events: Iterator[Event]
+    error: InputError | None = None
+
+    def __iter__(self) -> Iterator[Event]:
+        """Yield the events."""
+        try:
+            yield from self.events
+        except InputError as error:
+            self.error = error
 
 
 @dataclass(slots=True)
