@@ -97,3 +97,38 @@ def test_a_class_that_looks_like_a_missing_label(tmp_path: Path, label: str) -> 
 
 def test_signs_can_be_the_classes(tmp_path: Path) -> None:
     assert notices(tmp_path, "a,y\n1,+\n1,-\n1,+\n") == []
+
+
+@pytest.mark.parametrize(
+    "form", ["{} m2", "{}kg", "{}-", "\N{MINUS SIGN}{}", "+{} yrs", "{} °C", "{} km/h", "１{}"], ids=str.strip
+)
+def test_numbers_with_units_or_other_signs(tmp_path: Path, form: str) -> None:
+    first, *_ = cells = [form.format(n % 7) for n in range(30)]
+    (notice,) = notices(tmp_path, "a,y\n" + "".join(f"{cell},u\n" for cell in cells))
+    assert notice == (
+        f"column 'a' is treated as text: {first!r} on line 2 is not a plain number (cells like it: 30, numbers: 0); if "
+        "it is a number, write it in the file as 1234.5"
+    )
+
+
+def test_codes_with_letters_are_no_numbers(tmp_path: Path) -> None:
+    assert notices(tmp_path, "a,y\n" + "".join(f"{n % 4}{'ABCDEF'[n % 6]},u\n" for n in range(60))) == []
+
+
+@pytest.mark.parametrize(
+    ("form", "what"),
+    [
+        ("2026-01-{:02} 06:00", "dates or times, which are treated as texts"),
+        ("{:02}.03.2026", "dates or times, which are treated as texts"),
+        ("06:{:02}", "dates or times, which are treated as texts"),
+        ("customer {}", "a different text in nearly every row"),
+        ("0x{:06X}", "a different text in nearly every row"),
+    ],
+)
+def test_texts_that_a_model_learns_little_from(tmp_path: Path, form: str, what: str) -> None:
+    text = "a b,y\n" + "".join(f"{form.format(n)},u\n" for n in range(10, 30))
+    (notice,) = notices(tmp_path, text)
+    assert notice == (
+        f"column 'a b' holds {what}: {form.format(10)!r} on line 2 (different texts: 20 of 20); a model learns little "
+        "from such texts; to leave the column out, set --drop 'a b'"
+    )

@@ -89,17 +89,38 @@ def test_rows_limits(tmp_path: Path) -> None:
         ("a\ty\n1\t2\n", r"the columns seem to be separated by '\t'; write the file with commas"),
         ("a;b,c\n1,2\n", "its columns are a;b, c; name one of them with --target"),
         ("\n  \n", "expected a header line, got an empty file"),
-        ('"a";"y"\n1;2\n', "line 1: expected CSV with commas, got a row that cannot be read"),
+        (
+            '"a";"y"\n1;2\n',
+            "the columns seem to be separated by ';'; write the file with commas, or put the line sep=;",
+        ),
+        (
+            '"a" "y"\n1 2\n',
+            "the columns seem to be separated by ' '; write the file with commas, or put the line sep= ",
+        ),
+        (
+            "# device;fw\n# tz\na;y\n1;2\n",
+            "the header seems to be on line 3: remove the lines above it; the columns seem",
+        ),
+        ('"Account:";"DE12"\n\n"a";"y"\n', "the header seems to be on line 3: remove the lines above it; the columns"),
+        ("Sales of 2026\n\na,y\n1,2\n", "the header seems to be on line 3: remove the lines above it"),
+        ("sep=;\nSales\na;y\n1;2\n", "the header seems to be on line 3: remove the lines above it"),
+        ('{"a": 1, "y": "u"}\n{"a": 2, "y": "v"}\n', "the file has JSON on its lines; write it as CSV"),
+        ("<!DOCTYPE html>\n<html><body>\n", "the file is a page of HTML or XML"),
+        ("a,Y \n1,u\n", "one is 'Y ', whose name differs only in spaces or case; change the header or --target"),
+        ('"a","y"\n"1",2,u\n"2",3,v\n', "if every row has one cell more, as R writes them, name the first column"),
         ('a,y\n1,u\n\n"1,u\n2,u\n', "line 4: expected CSV with commas, got a row that cannot be read"),
         (f"a,y\n1,u\n{'x' * 200_000},u\n", "line 3: expected cells of at most 131,072 characters, got a longer one"),
-        ("a, y\n1, 2\n", "one is ' y', whose name differs only in spaces; change the header or --target"),
+        ("a, y\n1, 2\n", "one is ' y', whose name differs only in spaces or case; change the header or --target"),
         (
             "a,b,y\n1,2\n",
             "line 2: expected 3 cells as in the header, got 2; if the line is no row, such as a footnote, remove it",
         ),
-        ("a,a,y\n1,2,3\n", "expected different column names, got 'a' twice"),
+        (
+            "a,a,y\n1,2,3\n",
+            "expected different column names, got 'a' twice; rename them in the header, or leave them out with --drop",
+        ),
         ("a,y\n1,2\n1,2,3\n", "line 3: expected 2 cells as in the header, got 3"),
-        ("y\n1\n", "expected at least one column beside the target"),
+        ("y\n1\n", "expected at least one column in addition to the target"),
         (",a, ,y\n1,2,3,4\n", "expected a name for every one of 4 columns, got none for column 1, 3"),
     ],
 )
@@ -131,6 +152,41 @@ def test_an_error_names_the_line_with_a_byte_that_is_not_utf_8(tmp_path: Path, e
     path.write_bytes(end.join([*lines, ""]).encode() + "Zürich,u\n1,u\n".encode("latin-1"))
     with pytest.raises(InputError, match=f"line {len(lines) + 1:,}: expected text in UTF-8, got the byte 0xfc"):
         events(path)
+
+
+def test_cells_of_windows_are_converted_from_its_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "windows.csv"
+    path.write_bytes("Betrag in €,y\n1,“ok”\n".encode("cp1252"))
+    with pytest.raises(InputError, match=r"line 1: .* got the byte 0x80; .*`iconv -f cp1252 -t utf-8`"):
+        events(path)
+
+
+@pytest.mark.parametrize(
+    ("begin", "what"), [(b"PK\x03\x04", "zip or Excel"), (b"\xd0\xcf\x11\xe0", "Excel"), (b"PAR1", "Parquet")]
+)
+def test_files_of_other_programs(tmp_path: Path, begin: bytes, what: str) -> None:
+    path = tmp_path / "sheet.csv"
+    path.write_bytes(begin + bytes(99))
+    with pytest.raises(InputError, match=f"expected CSV, got an? {what} file; save or export the table as CSV"):
+        events(path)
+
+
+def test_columns_can_be_left_out(tmp_path: Path) -> None:
+    path = csv(tmp_path, "t,a,t,b,y\nx,1,x,,u\nx,2,x,,v\n")
+    source = make_source(path, "y", "s", None, 1, Asked(), (), ("t", "b"))
+    source.look(None)
+    assert source.features == ["a"]
+    assert [(event["x"], event["y"]) for event in source.events()] == [({"a": 1.0}, "u"), ({"a": 2.0}, "v")]
+    assert source.notices == []
+    for drop, error in (
+        ("c", "has no column 'c', of --drop; its columns are t, a, t, b, y"),
+        ("t,y", "--drop: expected columns other than the target, got 'y'"),
+        ("t,a,b", "expected at least one column in addition to the target, got none"),
+    ):
+        with pytest.raises(InputError, match=error):
+            make_source(path, "y", "s", None, 1, Asked(), (), drop.split(",")).look(None)
+    with pytest.raises(InputError, match="--drop: it needs --csv"):
+        make_source(None, None, None, None, 1, Asked(), (), ["a"])
 
 
 def test_blank_lines_are_skipped_wherever_they_are(tmp_path: Path) -> None:

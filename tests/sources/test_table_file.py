@@ -52,7 +52,7 @@ def test_codes_can_be_named_as_categories(tmp_path: Path) -> None:
         (
             "a,y\n" + "".join(f"name-{k},{k % 2}\n" for k in range(MOST_CATEGORIES + 1)),
             None,
-            r"expected at most 100 distinct texts in a column, got 101 in 'a'; remove the column",
+            r"expected at most 100 distinct texts in a column, got 101 in 'a'; leave the column out \(--drop a\)",
         ),
     ],
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from glasstream.command.options import types_option
+from glasstream.command.options import drop_option, types_option
 from glasstream.gbmap.settings import PRESETS
 from glasstream.terminal import standard_console
 
@@ -35,6 +35,7 @@ _MOST_SEED = 2**32 - 1
     help="Kind of prediction.  [default: derived from the target]",
 )
 @types_option
+@drop_option
 @click.option(
     "--category", "categories", multiple=True, help="Numeric column whose values are category codes. Can be repeated."
 )
@@ -63,6 +64,7 @@ def gbmap(
     target: str,
     task: str | None,
     types: tuple[str, ...],
+    drop: tuple[str, ...],
     categories: tuple[str, ...],
     preset: str,
     share: float,
@@ -87,7 +89,9 @@ def gbmap(
         drawing(1, 1)  # says what to install, before anything takes time
     console = standard_console()
     notices: list[str] = []
-    table = read_table(csv_file, target, Task(task) if task else None, categories, rows, parse_types(types), notices)
+    table = read_table(
+        csv_file, target, Task(task) if task else None, categories, rows, parse_types(types), notices, drop
+    )
     for line in notices:
         console.print(line, style="dim")
     with warnings.catch_warnings():

@@ -1,7 +1,7 @@
 """Build the source that the options of `run` and `produce` describe."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +58,7 @@ def make_source(
     seed: int,
     asked: Asked,
     types: Iterable[str] = (),
+    drop: Collection[str] = (),
     declared: Mapping[str, Kind] | None = None,
 ) -> Source:
     """Build a source from a CSV file or the bundled stream, with a change if the options ask for one.
@@ -66,6 +67,8 @@ def make_source(
     ----------
     types
         Values of `--types`.
+    drop
+        Columns to leave out.
     declared
         Kinds of the columns that a model declares.
 
@@ -79,8 +82,9 @@ def make_source(
     if csv_file is not None and target is None:
         raise InputError("--csv: it needs --target NAME, the column to predict")
     kinds = parse_types(types)
-    if csv_file is None and kinds:
-        raise InputError("--types: it needs --csv FILE")
+    for option, value in (("--types", kinds), ("--drop", drop)):
+        if csv_file is None and value:
+            raise InputError(f"{option}: it needs --csv FILE")
     if stream == "":
         raise InputError("--stream: expected a name, got an empty text")
     name = stream or ("agrawal" if csv_file is None else csv_file.name.split(".")[0])
@@ -93,7 +97,7 @@ def make_source(
         moves = asked.swap is None
         source = BundledStream(seed, many or BUNDLED_ROWS, name, change if moves else None, changes=moves)
     else:
-        source = CsvFile(csv_file, target, name, rows, kinds, declared or {})
+        source = CsvFile(csv_file, target, name, rows, kinds, declared or {}, drop)
     if asked.swap is None or change is None:
         return source
     return Swapped(source, _two(asked.swap), change)

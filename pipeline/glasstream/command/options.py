@@ -60,6 +60,9 @@ types_option = click.option(
     "from the first 1,000 rows]",
 )
 """Option `--types`; `glasstream.command.make_source.parse_types` reads it."""
+drop_option = click.option(
+    "--drop", multiple=True, metavar="COLUMN", help="Leave out a column of the CSV file. Can be repeated."
+)
 
 
 def source_options(command: F) -> F:
@@ -102,6 +105,7 @@ def source_options(command: F) -> F:
             type=click.IntRange(min=1),
             help="Stop after this many events.  [default: the whole file, or 20,000 of the bundled stream]",
         ),
+        drop_option,
         types_option,
         click.option("--target", help="Column of the CSV file that the model predicts."),
         click.option(

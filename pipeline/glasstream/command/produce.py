@@ -21,6 +21,7 @@ def produce(
     csv_file: Path | None,
     target: str | None,
     types: tuple[str, ...],
+    drop: tuple[str, ...],
     rows: int | None,
     seed: int | None,
     stream: str | None,
@@ -40,7 +41,7 @@ def produce(
     settings = load_settings(common, {"seed": seed})
     expect_broker(settings)
     source = delay_labels(
-        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width), types),
+        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width), types, drop),
         label_delay,
         settings,
     )

@@ -58,6 +58,7 @@ def run(
     csv_file: Path | None,
     target: str | None,
     types: tuple[str, ...],
+    drop: tuple[str, ...],
     task: str | None,
     model: str | None,
     explain: str | None,
@@ -94,7 +95,7 @@ def run(
     expect_plan(settings, explainers, out, data, page=page)
     asked = Asked(swap, at, width)
     source = delay_labels(
-        make_source(csv_file, target, stream, rows, settings.seed, asked, types, _declared(settings)),
+        make_source(csv_file, target, stream, rows, settings.seed, asked, types, drop, _declared(settings)),
         label_delay,
         settings,
     )

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from glasstream.intake.cells import NUMBERS, Reading, is_formatted, is_no_label, kind, reading
+from glasstream.intake.cells import NUMBERS, Reading, is_formatted, is_no_label, is_time, kind, reading, unit
 from glasstream.intake.fields import Kind
 
 Cell = tuple[int, str]
@@ -19,6 +19,8 @@ class Column:
     ----------
     name
         Name in the header.
+    place
+        Position in a row.
     cells
         Cells that decide the kind.
     is_target
@@ -30,6 +32,7 @@ class Column:
     """
 
     name: str
+    place: int
     cells: Sequence[Cell]
     is_target: bool = False
     late: bool = False
@@ -115,8 +118,8 @@ class Column:
         becomes = "the learner rejects such events" if self.is_target else "the stages treat them as absent"
         return (
             f"{self.title} holds {self.kind}s in {self.where}, but {cell!r:.60} on line {line:,} is none (cells like "
-            f"it: {count:,}): sent as texts, and {becomes}; to read the whole column as text, set --types "
-            f"{self.typed(Kind.TEXT)}"
+            f"it: {count:,}): sent as texts, and {becomes}; to treat such cells as {self.empty}, set --types "
+            f"{self.typed(self.kind)}; to read the whole column as text, set --types {self.typed(Kind.TEXT)}"
         )
 
     def _marks(self, others: str, todo: str = "") -> Iterator[str]:
@@ -132,15 +135,21 @@ class Column:
             )
 
     def _text(self) -> Iterator[str]:
-        """Yield a notice if most cells of a column of text look like numbers."""
+        """Yield a notice if most cells of a column of text look like numbers or times, or are different texts."""
         pairs = list(zip(self.cells, self.readings, strict=True))
         texts = [
             cell for cell, one in pairs if one not in (*_LIKE_NUMBERS, Reading.MISSING) and not is_formatted(cell[1])
         ]
         codes = [cell for cell, one in pairs if one in (Reading.CODE, Reading.VAGUE)]
         formatted = [cell for cell, one in pairs if one is Reading.TEXT and is_formatted(cell[1])]
+        units = {mark for _, cell in texts if (mark := unit(cell)) is not None}
+        if len(units) <= _UNITS:
+            formatted += [cell for cell in texts if unit(cell[1]) is not None]
+            texts = [cell for cell in texts if unit(cell[1]) is None]
         numbers = sum(one in NUMBERS for one in self.readings)
         if numbers + len(codes) + len(formatted) <= len(pairs) / 2:
+            if not self.is_target:
+                yield from self._many([cell for cell, one in pairs if one is not Reading.MISSING])
             return
         as_numbers = self.typed(Kind.NUMBER)
         if texts:
@@ -156,5 +165,26 @@ class Column:
             f"{numbers:,}); {todo}"
         )
 
+    def _many(self, found: Sequence[Cell]) -> Iterator[str]:
+        """Yield a notice if most cells are times, or nearly all are different, so that they are bad categories."""
+        different = len({cell for _, cell in found})
+        if sum(is_time(cell) for _, cell in found) > len(found) / 2:
+            what = "dates or times, which are treated as texts"
+        elif len(found) >= _LEAST and different >= _NEARLY * len(found):
+            what = "a different text in nearly every row"
+        else:
+            return
+        line, cell = found[0]
+        yield (
+            f"holds {what}: {cell!r:.60} on line {line:,} (different texts: {different:,} of {len(found):,}); a model "
+            f"learns little from such texts; to leave the column out, set --drop {shlex.quote(self.name)}"
+        )
 
+
+_UNITS = 3
+"""Largest number of different units of a column of numbers. With more, they are probably codes."""
+_LEAST = 20
+"""Smallest number of texts of which it matters whether they are different."""
+_NEARLY = 0.9
+"""Share of different texts from which a column is reported."""
 _LIKE_NUMBERS = (*NUMBERS, Reading.CODE, Reading.VAGUE)

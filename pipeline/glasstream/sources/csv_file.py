@@ -1,7 +1,7 @@
 """A CSV file as a source of events."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,8 +14,8 @@ from glasstream.intake.cells import Reading, reading
 from glasstream.intake.fields import Kind
 from glasstream.sources.class_names import spellings
 from glasstream.sources.column import Cell, Column
+from glasstream.sources.csv_header import read_header
 from glasstream.sources.csv_rows import open_rows
-from glasstream.sources.listing import listed
 from glasstream.sources.source import Event, Look
 
 Words = Callable[[int, str, int], str]
@@ -44,6 +44,8 @@ class CsvFile:
         Kinds of columns that the user states. A cell that does not fit a stated kind counts as empty.
     declared
         Kinds of columns that a model declares. They count as stated if `types` has no others.
+    dropped
+        Columns to leave out.
     """
 
     path: Path
@@ -52,6 +54,7 @@ class CsvFile:
     rows: int | None = None
     types: Mapping[str, Kind] = field(default_factory=dict)
     declared: Mapping[str, Kind] = field(default_factory=dict)
+    dropped: Collection[str] = ()
     notices: list[str] = field(default_factory=list)
     """Notices for the user about values that were reinterpreted. Reading the events can add more."""
     _columns: list[Column] = field(default_factory=list)
@@ -69,7 +72,7 @@ class CsvFile:
             The file cannot be replayed.
         """
         with open_rows(self.path) as lines:
-            header = self._read_header(lines)
+            header = self._header(lines)
             rows = self._rows(lines, header)
             head = list(islice(rows, LOOK))
             if not head:
@@ -77,12 +80,13 @@ class CsvFile:
             deciding = _deciding(head, rows)
         first, stated = head[0][0], {**self.declared, **self.types}
         self._columns = [
-            Column(name, found, name == self.target, found[0][0] != first, stated.get(name))
-            for name, found in zip(header, deciding, strict=True)
+            Column(name, place, found, name == self.target, found[0][0] != first, stated.get(name))
+            for place, (name, found) in enumerate(zip(header, deciding, strict=True))
+            if name not in self.dropped
         ]
         for column in self._columns:
             self._tell(column.notices())
-        return self._look_at_target(task, self._columns[header.index(self.target)])
+        return self._look_at_target(task, self._target)
 
     def _look_at_target(self, task: Task | None, target: Column) -> Look:
         fit = [
@@ -111,8 +115,12 @@ class CsvFile:
         return Look(task, len(distinct) if task is Task.CLASSIFICATION else 0, why, numbers)
 
     @property
+    def _target(self) -> Column:
+        return next(column for column in self._columns if column.is_target)
+
+    @property
     def features(self) -> list[str]:
-        """Return the names of all columns except the target. Call `look` first."""
+        """Return the names of all columns except the target and what is left out. Call `look` first."""
         return [column.name for column in self._columns if not column.is_target]
 
     def events(self) -> Iterator[Event]:
@@ -124,8 +132,8 @@ class CsvFile:
             A row has another number of cells than the header, or the file is damaged.
         """
         columns = [
-            (place, column, column.name, column.kind, _reader(column))
-            for place, column in enumerate(self._columns)
+            (column.place, column, column.name, column.kind, _reader(column))
+            for column in self._columns
             if not column.is_target
         ]
         self._counted.clear()
@@ -141,10 +149,10 @@ class CsvFile:
         columns: Sequence[tuple[int, Column, str, Kind, Callable[[str, Kind], str | bool | float | None]]],
         classes: Counter[str],
     ) -> Iterator[Event]:
-        ((at, target),) = (pair for pair in enumerate(self._columns) if pair[1].is_target)
-        features = self.features
+        target, features = self._target, self.features
+        at = target.place
         with open_rows(self.path) as lines:
-            rows = self._rows(lines, self._read_header(lines))
+            rows = self._rows(lines, self._header(lines))
             for number, (line, row) in enumerate(islice(rows, self.rows)):
                 x: Event = {}
                 for place, column, name, kind, read in columns:
@@ -166,6 +174,9 @@ class CsvFile:
                 elif row[at]:
                     self._see_empty(target, line, row[at])
                 yield event
+
+    def _header(self, lines: Iterator[tuple[int, list[str]]]) -> list[str]:
+        return read_header(self.path, lines, self.target, self.types, self.dropped)
 
     def _rows(self, lines: Iterator[tuple[int, list[str]]], header: list[str]) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows below the header, each with the number of its (last) line. Rows that repeat it are skipped.
@@ -236,42 +247,6 @@ class CsvFile:
                 "currency signs, percent signs, separators of thousands and decimal commas; if they are classes, set "
                 f"--types {target.typed(Kind.TEXT)}"
             )
-
-    def _read_header(self, lines: Iterator[tuple[int, list[str]]]) -> list[str]:
-        _, header = next(lines, (0, None))
-        if header is None:
-            raise InputError(f"{self.path}: expected a header line, got an empty file")
-        if any("\0" in name for name in header):
-            raise InputError(
-                f"{self.path}: expected text in UTF-8, got zero bytes, as UTF-16 has them; save the file in UTF-8, or "
-                "convert it, such as with `iconv -f utf-16le -t utf-8`"
-            )
-        unnamed = [str(number) for number, name in enumerate(header, 1) if not name.strip()]
-        if unnamed:
-            raise InputError(
-                f"{self.path}: expected a name for every one of {len(header)} columns, "
-                f"got none for column {', '.join(unnamed[:5])}; name it in the header, or remove it"
-            )
-        repeated = sorted({name for name in header if header.count(name) > 1})
-        if unknown := sorted(set(self.types) - set(header)):
-            raise InputError(f"{self.path} has no column {unknown[0]!r}, of --types; its columns are {listed(header)}")
-        if repeated:
-            raise InputError(
-                f"{self.path}: expected different column names, got {', '.join(map(repr, repeated))} twice"
-            )
-        if self.target not in header:
-            todo = "name one of them with --target"
-            if spaced := next((name for name in header if name.strip() == self.target.strip()), None):
-                todo = f"one is {spaced!r}, whose name differs only in spaces; change the header or --target"
-            if len(header) == 1 and (other := next((mark for mark in ";\t|" if mark in header[0]), None)):
-                todo = (
-                    f"the columns seem to be separated by {other!r}; write the file with commas, or put the line "
-                    f"sep={other} above its header"
-                )
-            raise InputError(f"{self.path} has no column {self.target!r}; its columns are {listed(header)}; {todo}")
-        if len(header) < 2:
-            raise InputError(f"{self.path}: expected at least one column beside the target, got none")
-        return header
 
 
 def _deciding(head: list[tuple[int, list[str]]], rows: Iterator[tuple[int, list[str]]]) -> list[list[Cell]]:

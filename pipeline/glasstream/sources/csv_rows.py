@@ -11,32 +11,49 @@ from pathlib import Path
 
 from glasstream.errors import InputError
 
-_SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)
+SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)
 """First line that names the separator."""
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 """Byte order marks at the beginning of a file, and the encodings that they mean."""
+_OTHER = {b"PK\x03\x04": "a zip or Excel file", b"\xd0\xcf\x11\xe0": "an Excel file", b"PAR1": "a Parquet file"}
+"""First bytes of files that are no text, and what they are."""
 
 
 @contextmanager
 def open_rows(path: Path) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    """Open a CSV file, plain or gzipped, in UTF-8 or, with a byte order mark, in UTF-16.
+    """Open a CSV file like `open_text`, and yield its rows, header included, each with the number of its (last) line.
 
-    Yield its rows, header included, each with the number of its (last) line. Blank lines are skipped. A first line
-    such as ``sep=;``, which Excel writes, names the separator.
+    Blank lines are skipped. A first line such as ``sep=;``, which Excel writes, names the separator.
 
     Raises
     ------
     InputError
         The file cannot be read. Reading the rows can raise it, too.
     """
+    with open_text(path) as text:
+        yield _read(path, text)
+
+
+@contextmanager
+def open_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOWrapper]:
+    """Open a text file, plain or gzipped, in UTF-8 or, with a byte order mark, in UTF-16.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read. Reading the text can raise it, too.
+    """
     try:
         with path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             binary = gzip.GzipFile(fileobj=file) if packed else file
-            encoding = _MARKS.get(binary.peek(2)[:2], "utf-8-sig")
-            with io.TextIOWrapper(binary, encoding=encoding, newline="") as text:
-                yield _read(path, text)
+            begin = binary.peek(4)[:4]
+            if other := _OTHER.get(begin):
+                raise InputError(f"{path}: expected CSV, got {other}; save or export the table as CSV")
+            encoding = _MARKS.get(begin[:2], "utf-8-sig")
+            with io.TextIOWrapper(binary, encoding=encoding, errors=errors, newline="") as text:
+                yield text
     except EOFError as error:
         raise InputError(
             f"{path}: expected a complete gzip file, got a truncated one; copy or download it again"
@@ -61,7 +78,7 @@ def _read(path: Path, text: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]
             raise InputError(f"{path}, line {line:,}: {_of_encoding(error, text.encoding)}") from error
         except csv.Error as error:
             raise InputError(f"{path}, line {begin:,}: {_of_csv(error)}") from error
-        if begin == 1 and (named := _SEPARATOR.fullmatch(",".join(row))):
+        if begin == 1 and (named := SEPARATOR.fullmatch(",".join(row))):
             ended = reader.line_num
             reader = csv.reader(text, strict=True, delimiter=named[1])
         elif len(row) > 1 or "".join(row).strip():
@@ -84,7 +101,7 @@ def _of_encoding(error: UnicodeError, encoding: str) -> str:
         return f"expected text in UTF-16, because the file begins with its mark: {error}; save the file in UTF-8"
     return (
         f"expected text in UTF-8, got the byte 0x{error.object[error.start]:02x}; save the file in UTF-8, or convert "
-        "it, such as with `iconv -f latin1 -t utf-8`"
+        "it, such as with `iconv -f cp1252 -t utf-8` from Windows-1252"
     )
 
 

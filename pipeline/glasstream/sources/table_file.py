@@ -1,5 +1,6 @@
 """Read a whole CSV file as a table of numbers."""
 
+import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def read_table(
     rows: int | None = None,
     types: Mapping[str, Kind] | None = None,
     notices: list[str] | None = None,
+    dropped: Collection[str] = (),
 ) -> Table:
     """Return the labelled rows of a CSV file, by the rules of `CsvFile`.
 
@@ -44,13 +46,15 @@ def read_table(
         Kinds of columns that the user states.
     notices
         List that receives notices for the user about values that were reinterpreted.
+    dropped
+        Columns to leave out.
 
     Raises
     ------
     InputError
         The file cannot be read, has no labelled rows, or a column cannot be used.
     """
-    source = CsvFile(path, target, path.name.partition(".")[0], rows, types or {})
+    source = CsvFile(path, target, path.name.partition(".")[0], rows, types or {}, dropped=dropped)
     look = source.look(task)
     if unknown := sorted(set(categories) - set(source.features)):
         raise InputError(f"{path}: expected columns of categories among {listed(source.features)}, got {unknown[0]!r}")
@@ -113,7 +117,7 @@ def _categorical(path: Path, features: FeatureTable, named: Collection[str]) -> 
         if len(codes) > MOST_CATEGORIES:
             raise InputError(
                 f"{path}: expected at most {MOST_CATEGORIES} distinct texts in a column, got {len(codes):,} in "
-                f"{name!r}; remove the column from the file"
+                f"{name!r}; leave the column out (--drop {shlex.quote(name)})"
             )
     texts = {name for name, kind in zip(features.names, features.kinds, strict=True) if kind is FeatureKind.TEXT}
     return tuple(place for place, name in enumerate(features.names) if name in texts or name in named)
