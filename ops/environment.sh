@@ -2,7 +2,8 @@
 #
 #     environment FOLDER EXTRA [VERSION]    make or update FOLDER and install the project (`.EXTRA`) into it, editable
 #
-# VERSION (for example 3.13) selects exactly that Python. Without it, any Python that is new enough is used.
+# VERSION (for example 3.13) selects exactly that Python. Without it, any Python that is new enough is used. With an
+# EXTRA, the laboratory is installed too.
 #
 # A stamp in the folder records the Python, the checkout and the pyproject.toml of the installation. If they have not
 # changed, nothing is done. Messages go to standard error.
@@ -46,7 +47,8 @@ environment() {
     stamp="$("$python" - "$PWD" "$extra" <<'PYTHON'
 import hashlib, pathlib, sys
 
-parts = [sys.version, sys.executable, *sys.argv[1:], pathlib.Path("pyproject.toml").read_text(encoding="utf-8")]
+projects = ("pyproject.toml", "pipeline/glasstream_lab/pyproject.toml")
+parts = [sys.version, sys.executable, *sys.argv[1:], *(pathlib.Path(one).read_text("utf-8") for one in projects)]
 print(hashlib.sha256("\0".join(parts).encode()).hexdigest())
 PYTHON
 )"
@@ -59,6 +61,7 @@ PYTHON
     echo "installing Glasstream and its dependencies into ${folder} (again only when pyproject.toml changes) ..." >&2
     # Create it again: otherwise, packages of an older pyproject.toml, or of another checkout or Python, would stay.
     "$python" -m venv --clear "$folder"
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".${extra}" >&2
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".${extra}" \
+        ${extra:+--editable pipeline/glasstream_lab} >&2
     echo "$stamp" > "$folder/installed"
 }

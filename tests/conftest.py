@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, NoReturn
 import hypothesis
 import pytest
 
-from glasstream.brokers.embedded import EmbeddedKafka
-from glasstream.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
-from glasstream.errors import BrokerError
-from tests.examples import NORMAL
+from glasstream.app.brokers.embedded import EmbeddedKafka
+from glasstream.app.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
+from glasstream.base.errors import BrokerError
+from tests.support.examples import NORMAL
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -1,6 +1,6 @@
 """`python -m glasstream`: the command `glasstream`."""
 
-from glasstream.command.main import main
+from glasstream.app.command.main import main
 
 if __name__ == "__main__":
     main()

@@ -30,15 +30,15 @@ import fastavro
 import orjson
 from confluent_kafka import Producer
 
-from glasstream.brokers.choose import open_broker
-from glasstream.configuration import load
-from glasstream.ingest.message import Message
-from glasstream.stages.avro import AvroPublisher, Encoder
-from glasstream.transport.connection import Connection
-from glasstream.transport.options import StageOptions
-from glasstream.transport.relay import Relay
+from glasstream.app.brokers.choose import open_broker
+from glasstream.app.configuration import load
+from glasstream.events.message import Message
+from glasstream.kafka.stages.avro import AvroPublisher, Encoder
+from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.options import StageOptions
+from glasstream.kafka.transport.relay import Relay
 from glasstream_topics import Topic, importance, predictions
-from tests.transport.harness import make_topics
+from tests.support.transport_harness import make_topics
 
 PARTITIONS = 4
 SECONDS = 0.2

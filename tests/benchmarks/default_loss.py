@@ -29,8 +29,8 @@ sys.path.pop(0)  # this folder: in it another file may have the name of a packag
 import numpy as np
 import orjson
 
-from glasstream.configuration import load
-from glasstream.runner.reference import Reference
+from glasstream.app.configuration import load
+from glasstream.flow.reference import Reference
 from glasstream_topics import events, importance
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -48,17 +48,17 @@ sys.path.pop(0)  # this folder: in it files have the names of packages
 import numpy as np
 from river.datasets import synth
 
-from glasstream.aggregator.stream import StreamAggregator
-from glasstream.background.background import Background
-from glasstream.background.storage import ConditionalStorage
-from glasstream.background.storage_walk import draw
-from glasstream.configuration import load
+from glasstream.app.configuration import load
+from glasstream.events.admission import Task
+from glasstream.events.features import FeatureTable, Kind
+from glasstream.explain.background import Background
 from glasstream.explain.explainer import explain
-from glasstream.ingest.admission import Task
-from glasstream.ingest.features import FeatureTable, Kind
+from glasstream.explain.sampling.storage import ConditionalStorage
+from glasstream.explain.sampling.storage_walk import draw
+from glasstream.flow.aggregator.stream import StreamAggregator
 from glasstream.models.codec import snapshot
-from glasstream.models.compiler.compile import compile_model
-from glasstream.models.live.catalogue import model_factory
+from glasstream.models.river.catalogue import model_factory
+from glasstream.models.river.compile import compile_model
 from glasstream_topics.requests import ExplainRequest
 
 ALPHA, RESERVOIR, INNER, POINTS, BLOCK, SEED = 0.001, 100, 5, 10, 500, 7

@@ -62,8 +62,8 @@ def ours(n: int, m: int, loss: str, seed: int) -> dict[str, float]:
     """One fit of this process, and the same again."""
     from dataclasses import replace
 
-    from glasstream.gbmap.fit import fit_map
-    from glasstream.gbmap.settings import PAPER_SCALING
+    from glasstream.detect.gbmap.fit import fit_map
+    from glasstream.detect.gbmap.settings import PAPER_SCALING
 
     rows, y = synthetic(n, loss, seed)
     settings = replace(PAPER_SCALING, learners=m, loss=loss, seed=seed)

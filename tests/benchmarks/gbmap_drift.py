@@ -43,7 +43,7 @@ Arrays = dict[str, np.ndarray]
 
 def table_of(folder: Path, name: str, descending: bool) -> Any:
     """Return a data set; descending, with the signs of its numbers turned around, which turns their order around."""
-    from glasstream.research.papers.gbmap_sets import read_set
+    from glasstream_lab.papers.gbmap_sets import read_set
 
     table = read_set(folder, name)
     if not descending:
@@ -56,11 +56,11 @@ def table_of(folder: Path, name: str, descending: bool) -> Any:
 
 def ours(table: Any, seed: int) -> Arrays:
     """Return the splits of a data set by feature, with f and the indicator of our maps, and their CPU time."""
-    from glasstream.gbmap.encoding import scale_of
-    from glasstream.gbmap.fit import fit_map
-    from glasstream.gbmap.indicator import DriftIndicator
-    from glasstream.gbmap.settings import SENSITIVE
-    from glasstream.research.papers.gbmap_drift import split_at
+    from glasstream.detect.gbmap.encoding import scale_of
+    from glasstream.detect.gbmap.fit import fit_map
+    from glasstream.detect.gbmap.indicator import DriftIndicator
+    from glasstream.detect.gbmap.settings import SENSITIVE
+    from glasstream_lab.papers.gbmap_drift import split_at
 
     if table.classes:
         settings, targets = replace(SENSITIVE, loss="logistic", seed=seed), 2.0 * table.targets - 1.0
@@ -161,7 +161,7 @@ def positives(losses: np.ndarray, limit: np.ndarray, split: Arrays) -> np.ndarra
 
 def area(scores: np.ndarray, positive: np.ndarray) -> float | None:
     """Return the area under the ROC curve, or None if the rows are all of one sort."""
-    from glasstream.research.papers import gbmap_drift
+    from glasstream_lab.papers import gbmap_drift
 
     return round(gbmap_drift.area(scores, positive), 4) if 0 < positive.sum() < len(positive) else None
 
@@ -188,7 +188,7 @@ def split_of(source: Arrays, feature: str) -> Arrays:
 
 def variants(table: Any, source: Arrays, feature: str, scores: np.ndarray | None) -> dict[str, Any]:
     """Return the Euclidean area by variant of the distance, the loss, and the threshold."""
-    from glasstream.gbmap.neighbours import Neighbours
+    from glasstream.detect.gbmap.neighbours import Neighbours
 
     split, targets = split_of(source, feature), source["targets"]
     asked = np.concatenate((split["within"], split["beyond"]))
@@ -237,8 +237,8 @@ def variants(table: Any, source: Arrays, feature: str, scores: np.ndarray | None
 
 def compared(table: Any, name: str, seed: int, python: str | None) -> dict[str, Any]:
     """Return the line of a data set and seed."""
-    from glasstream.research.papers.gbmap_drift import scores_of
-    from glasstream.research.papers.gbmap_sets import SETS as PAPER
+    from glasstream_lab.papers.gbmap_drift import scores_of
+    from glasstream_lab.papers.gbmap_sets import SETS as PAPER
 
     scores = scores_of(table) if table.classes else None
     source = ours(table, seed)

@@ -38,9 +38,9 @@ Arrays = dict[str, np.ndarray]
 
 def ours(table: Any, split: int, share: float, starts: int) -> tuple[Arrays, dict[int, float]]:
     """Return the encoded rows, the targets and the β of a split, and our scores by number of components."""
-    from glasstream.gbmap.encoding import Encoding
-    from glasstream.research.papers import gbmap_table5 as experiment
-    from glasstream.research.papers.gbmap_contestants import parted
+    from glasstream.detect.gbmap.encoding import Encoding
+    from glasstream_lab.papers import gbmap_table5 as experiment
+    from glasstream_lab.papers.gbmap_contestants import parted
 
     used = (experiment.PAPER_FEATURES.ridge, experiment.PAPER_FEATURES.iterations)
     if used != (RIDGE, ITERATIONS):
@@ -78,7 +78,7 @@ def theirs(source: Arrays, seed: int, starts: int, *, classes: bool) -> dict[int
 
 def compared(table: Any, name: str, split: int, share: float, starts: int, python: str | None) -> dict[str, Any]:
     """Return the line of a split."""
-    from glasstream.research.papers.gbmap_table5 import PAPER
+    from glasstream_lab.papers.gbmap_table5 import PAPER
 
     started = time.process_time()
     source, own = ours(table, split, share, starts)
@@ -120,7 +120,7 @@ def main() -> None:
             scores = theirs(dict(arrays), int(split), int(starts), classes=classes == "1")
         print(json.dumps({"scores": scores, "seconds": time.process_time() - started}))
         return
-    from glasstream.research.papers.gbmap_sets import read_set
+    from glasstream_lab.papers.gbmap_sets import read_set
 
     python = arguments.python if (checkout() / "gbmap" / "gbmap.py").is_file() else None
     if python is None:

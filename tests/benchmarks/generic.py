@@ -19,9 +19,9 @@ sys.path.pop(0)  # this folder: in it files have the names of packages
 import numpy as np
 from river.datasets import synth
 
-from glasstream.estimators.live_model import LiveModel
-from glasstream.ingest.admission import Task
-from glasstream.models.live.catalogue import model_factory
+from glasstream.events.admission import Task
+from glasstream.explain.estimators.live_model import LiveModel
+from glasstream.models.river.catalogue import model_factory
 
 SEED = 7
 REPEATS = 3

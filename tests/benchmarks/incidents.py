@@ -58,12 +58,12 @@ import orjson
 from river.drift import ADWIN
 from scipy.stats import chi2, ks_2samp, norm, spearmanr
 
-from glasstream.configuration import load
-from glasstream.draws import stream_key
-from glasstream.incidents.series import Series
-from glasstream.incidents.watch import IncidentWatch, Rows
-from glasstream.runner.reference import Reference
-from glasstream.sources.bundled import BUNDLED_ROWS, BundledStream
+from glasstream.app.configuration import load
+from glasstream.base.draws import stream_key
+from glasstream.detect.incidents.series import Series
+from glasstream.detect.incidents.watch import IncidentWatch, Rows
+from glasstream.events.sources.bundled import BUNDLED_ROWS, BundledStream
+from glasstream.flow.reference import Reference
 from glasstream_topics import events
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.incidents import Incident

@@ -26,16 +26,16 @@ sys.path[0] = str(Path(__file__).parents[2])  # not this folder: in it files hav
 import orjson
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from glasstream.brokers.choose import open_broker
-from glasstream.configuration import load
-from glasstream.ingest.message import Message
-from glasstream.stages.intake import Intake
-from glasstream.stages.schemas import format_maker
-from glasstream.transport.connection import Connection
-from glasstream.transport.options import StageOptions
-from glasstream.transport.relay import Relay
+from glasstream.app.brokers.choose import open_broker
+from glasstream.app.configuration import load
+from glasstream.events.message import Message
+from glasstream.kafka.stages.intake import Intake
+from glasstream.kafka.stages.schemas import format_maker
+from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.options import StageOptions
+from glasstream.kafka.transport.relay import Relay
 from glasstream_topics.progress_intake import IntakeTypes
-from tests.transport.harness import make_topics
+from tests.support.transport_harness import make_topics
 
 PARTITIONS = 4
 SECONDS = 0.2

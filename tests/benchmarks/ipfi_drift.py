@@ -30,7 +30,7 @@ sys.path.pop(0)  # this folder: in it files have the names of packages
 import numpy as np
 from river import forest
 
-from glasstream.research.papers.ipfi_drift import (
+from glasstream_lab.papers.ipfi_drift import (
     PHASES,
     REALISATIONS,
     RESERVOIR,
@@ -41,7 +41,7 @@ from glasstream.research.papers.ipfi_drift import (
     explainers_of,
     followed,
 )
-from glasstream.research.papers.models import StreamLearner
+from glasstream_lab.papers.models import StreamLearner
 
 DATA = Path(os.environ.get("GLASSTREAM_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 

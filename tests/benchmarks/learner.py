@@ -26,13 +26,13 @@ sys.path.pop(0)  # this folder: in it another file may have the name of a packag
 
 from river.datasets import synth
 
-from glasstream.configuration import load
-from glasstream.ingest.admission import Task
-from glasstream.ingest.message import Message
-from glasstream.learn.partition import PartitionLearner
+from glasstream.app.configuration import load
+from glasstream.events.admission import Task
+from glasstream.events.message import Message
+from glasstream.events.sources.messages import pack
+from glasstream.flow.learner.partition import PartitionLearner
 from glasstream.models.codec import snapshot as codec
-from glasstream.models.live.catalogue import model_factory
-from glasstream.sources.messages import pack
+from glasstream.models.river.catalogue import model_factory
 from glasstream_topics import events, requests
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}

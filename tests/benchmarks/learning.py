@@ -29,8 +29,8 @@ import numpy as np
 from river import base, forest, tree
 from river.datasets import synth
 
-from glasstream.learning.live import Columns, LiveModel, LiveRegressor, take
-from glasstream.models.live.catalogue import ClassesInOrder
+from glasstream.models.online.live import Columns, LiveModel, LiveRegressor, take
+from glasstream.models.river.catalogue import ClassesInOrder
 
 SEED = 7
 TURN = 500

@@ -31,13 +31,13 @@ sys.path[0] = str(Path(__file__).parents[2])  # not this folder: in it files hav
 import numpy as np
 import psutil
 
-from glasstream.brokers.local import local_kafka
-from glasstream.configuration import load
-from glasstream.learning.live import take
-from glasstream.runner.reference import Reference
+from glasstream.app.brokers.local import local_kafka
+from glasstream.app.configuration import load
+from glasstream.flow.reference import Reference
+from glasstream.models.online.live import take
 from glasstream_topics import events
 from tests.benchmarks.learning import MODELS, agrawal, learn_live
-from tests.deployment import Deployment
+from tests.support.deployment import Deployment
 
 ROWS_A_MESSAGE = 500
 

@@ -30,14 +30,14 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which
 
 import orjson
 
-from glasstream.brokers.local import local_kafka
-from glasstream.configuration import load
-from glasstream.runner.reference import Reference
-from glasstream.settings import Settings
-from glasstream.sources.csv_file import CsvFile
+from glasstream.app.brokers.local import local_kafka
+from glasstream.app.configuration import load
+from glasstream.events.sources.csv_file import CsvFile
+from glasstream.flow.reference import Reference
+from glasstream.flow.settings import Settings
 from glasstream_topics import events
-from tests.deployment import Deployment, wait_for
-from tests.integration.metrics import metrics
+from tests.support.deployment import Deployment, wait_for
+from tests.support.metrics import metrics
 
 ROWS_A_MESSAGE = 50
 STREAMS = (b"elec2", b"elec2-b")

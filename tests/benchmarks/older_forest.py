@@ -195,7 +195,7 @@ class Older:
         return self
 
     def evaluate(self, rows: np.ndarray) -> Any:
-        from glasstream.models.contract.predictor import Output
+        from glasstream.models.predictors.predictor import Output
 
         if self._arrays is None:
             self._arrays = self._ask("arrays")
@@ -215,8 +215,8 @@ def compared(folder: Path, name: str, seed: int, python: str | None) -> Any:
     """Yield the lines of a stream and seed."""
     from river import __version__, forest
 
-    from glasstream.research.papers.ipfi_drift import PHASES, STREAMS, TREES, events_of, explainers_of, followed
-    from glasstream.research.papers.models import StreamLearner
+    from glasstream_lab.papers.ipfi_drift import PHASES, STREAMS, TREES, events_of, explainers_of, followed
+    from glasstream_lab.papers.models import StreamLearner
 
     class Ours(StreamLearner):
         version = __version__

@@ -49,12 +49,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Page, sync_playwright
 
-from glasstream.brokers.local import local_kafka
-from glasstream.page.overview import Overview, Rows
-from glasstream.page.store import Store
-from glasstream.transport.connection import Connection
+from glasstream.app.brokers.local import local_kafka
+from glasstream.app.page.overview import Overview, Rows
+from glasstream.app.page.store import Store
+from glasstream.kafka.transport.connection import Connection
 from glasstream_topics import admin, importance, predictions
-from tests.page.records import importance_record, prediction_record
+from tests.support.page_records import importance_record, prediction_record
 
 WAIT_MS = 300_000
 
@@ -264,7 +264,7 @@ def build_ms(names: list[str], values: dict[str, float]) -> float:
 def served(kafka: str, prefix: str, stack: ExitStack, *options: str) -> tuple[psutil.Process, str]:
     """The server's process, and its address."""
     log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "page.log"
-    command = [sys.executable, "-m", "glasstream.command.main", "page", "--broker", kafka, "--prefix", prefix]
+    command = [sys.executable, "-m", "glasstream.app.command.main", "page", "--broker", kafka, "--prefix", prefix]
     with log.open("wb") as out:
         process = subprocess.Popen([*command, "--port", "0", *options], stdout=out, stderr=subprocess.STDOUT)
     stack.callback(process.wait)

@@ -30,9 +30,9 @@ sys.path.pop(0)  # this folder: in it files have the names of packages
 import numpy as np
 
 from glasstream import IncrementalPFI, IncrementalSAGE
-from glasstream.research.batch_sage import batch_sage
-from glasstream.research.papers.ipfi_truth import LabellingFunction
-from glasstream.research.papers.streams import generated
+from glasstream_lab.batch_sage import batch_sage
+from glasstream_lab.papers.ipfi_truth import LabellingFunction
+from glasstream_lab.papers.streams import generated
 
 ALPHA, INNER, RESERVOIR, BLOCK = 0.001, 5, 100, 500
 PFI = {"age": 0.3432, "salary": 0.4734}

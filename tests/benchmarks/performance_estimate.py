@@ -40,9 +40,9 @@ def number(text: str) -> Any:
 
 
 def make(out: Path, name: str, model: str, most: int, data: Path) -> None:
-    from glasstream.configuration import load
-    from glasstream.ingest.message import Message
-    from glasstream.learn.partition import PartitionLearner
+    from glasstream.app.configuration import load
+    from glasstream.events.message import Message
+    from glasstream.flow.learner.partition import PartitionLearner
     from glasstream_topics import predictions
 
     with gzip.open(data / f"{name}.csv.gz", "rt", newline="") as file:

@@ -41,17 +41,17 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from river.datasets import synth
 
-from glasstream.brokers.choose import open_broker
-from glasstream.configuration import load
-from glasstream.ingest.admission import Task
-from glasstream.models.live.catalogue import model_factory
-from glasstream.runner.children import Children
-from glasstream.runner.monitor import Monitor
-from glasstream.runner.prepare import create_topics, environment
-from glasstream.runner.replay import Replay
-from glasstream.settings import Publish, Settings
-from glasstream.sources.messages import pack
-from glasstream.transport.connection import connection
+from glasstream.app.brokers.choose import open_broker
+from glasstream.app.configuration import load
+from glasstream.app.runner.children import Children
+from glasstream.app.runner.monitor import Monitor
+from glasstream.app.runner.prepare import create_topics, environment
+from glasstream.app.runner.replay import Replay
+from glasstream.events.admission import Task
+from glasstream.events.sources.messages import pack
+from glasstream.flow.settings import Publish, Settings
+from glasstream.kafka.transport.connection import connection
+from glasstream.models.river.catalogue import model_factory
 from glasstream_topics import admin
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}

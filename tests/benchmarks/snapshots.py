@@ -28,10 +28,10 @@ sys.path.pop(0)  # this folder: in it a file has the name of a package
 from river import forest
 from river.datasets import synth
 
-from glasstream.ingest.features import FeatureTable
+from glasstream.events.features import FeatureTable
 from glasstream.models.codec import snapshot
 from glasstream.models.codec.warm_up import warm_up
-from glasstream.models.compiler.compile import compile_model
+from glasstream.models.river.compile import compile_model
 
 SEED = 7
 

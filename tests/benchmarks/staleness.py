@@ -24,19 +24,19 @@ import msgspec
 import numpy as np
 from river import forest
 
-from glasstream.aggregator.intervals import variance_of_value
-from glasstream.aggregator.overlap import Overlap
-from glasstream.aggregator.smoothing import Smoothing
-from glasstream.background.reservoir import Reservoir
-from glasstream.draws import stream_key
-from glasstream.explain import ipfi
-from glasstream.ingest.features import FeatureTable
-from glasstream.learn.schedule import Schedule
-from glasstream.learn.staleness import staleness
-from glasstream.models.compiler.compile import compile_model
-from glasstream.models.contract.predictor import Predictor
-from glasstream.models.live.generic import GenericPredictor
-from glasstream.sources.bundled import BundledStream
+from glasstream.base.draws import stream_key
+from glasstream.events.features import FeatureTable
+from glasstream.events.sources.bundled import BundledStream
+from glasstream.explain import pfi as ipfi
+from glasstream.explain.intervals import variance_of_value
+from glasstream.explain.overlap import Overlap
+from glasstream.explain.sampling.reservoir import Reservoir
+from glasstream.explain.smoothing import Smoothing
+from glasstream.flow.learner.staleness import staleness
+from glasstream.flow.schedule import Schedule
+from glasstream.models.predictors.predictor import Predictor
+from glasstream.models.river.compile import compile_model
+from glasstream.models.river.generic import GenericPredictor
 
 ALPHA, SIZE, SEED = 0.001, 100, 7
 LOSS = "zero_one"

@@ -29,14 +29,14 @@ import numpy as np
 import orjson
 import psutil
 
-from glasstream.brokers.choose import open_broker
-from glasstream.configuration import load
-from glasstream.runner.reference import Reference
-from glasstream.settings import Settings
-from glasstream.transport.connection import connection
-from glasstream.transport.progress import read_to_end
+from glasstream.app.brokers.choose import open_broker
+from glasstream.app.configuration import load
+from glasstream.flow.reference import Reference
+from glasstream.flow.settings import Settings
+from glasstream.kafka.transport.connection import connection
+from glasstream.kafka.transport.progress import read_to_end
 from glasstream_topics import events
-from tests.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment, wait_for
 
 STAGES = ("learner-1", "explainer-1", "aggregator-1")
 PACKED = 20

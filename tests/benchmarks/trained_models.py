@@ -2,9 +2,9 @@
 
     python tests/benchmarks/trained_models.py
 
-For each model of `tests/fixed/exports.py` the script prints whether it is translated, the largest difference of a
-probability or number from onnxruntime's, and the microseconds of one evaluation: of a row of a large block in each way,
-and of a variant with one replaced feature, as explanations need them. onnxruntime runs on one thread.
+For each model of `tests/support/onnx_exports.py` the script prints whether it is translated, the largest difference of
+a probability or number from onnxruntime's, and the microseconds of one evaluation: of a row of a large block in each
+way, and of a variant with one replaced feature, as explanations need them. onnxruntime runs on one thread.
 """
 
 import sys
@@ -16,12 +16,12 @@ sys.path[0] = str(Path(__file__).parents[2])  # not this folder: in it files hav
 
 import numpy as np
 
-from glasstream.errors import NotCompilable
+from glasstream.base.errors import NotCompilable
 from glasstream.explain.variants import replaced
-from glasstream.models.contract.predictor import Predictor
-from glasstream.models.fixed.runtime import OnnxPredictor
-from glasstream.models.fixed.translate import known_texts, translate
-from tests.fixed.exports import NAMES, described, rows_for
+from glasstream.models.onnx.runtime import OnnxPredictor
+from glasstream.models.onnx.translate import known_texts, translate
+from glasstream.models.predictors.predictor import Predictor
+from tests.support.onnx_exports import NAMES, described, rows_for
 
 ROWS = 2_000
 VARIANTS = 5

@@ -38,9 +38,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from glasstream.configuration import load
-from glasstream.research.papers.streams import generated
-from glasstream.runner.reference import Reference
+from glasstream.app.configuration import load
+from glasstream.flow.reference import Reference
+from glasstream_lab.papers.streams import generated
 
 TRAINED, RESERVOIR, INNER, A_MESSAGE = 2_000, 100, 5, 100
 

@@ -3,11 +3,11 @@
     python tests/chaos/alerts.py [--factor 15] [--only GlasstreamLag,GlasstreamDrift]
     python tests/chaos/alerts.py --deployment [--factor 10]
 
-The first form plays the cases of `tests/ops/alert_cases.py` to Prometheus as if workers published them; the second runs
-workers on a Kafka of this machine, kills all explainers, sends messages that are rejected and values of another kind,
-and mends it again. The rules are those that are shipped, with every duration divided by the factor; so is the interval
-between scrapes, down to a second: times are coarser with a factor above 15. `promtool test rules` checks the durations
-as they are shipped, in `./ops/test --slow`.
+The first form plays the cases of `tests/support/alert_cases.py` to Prometheus as if workers published them; the second
+runs workers on a Kafka of this machine, kills all explainers, sends messages that are rejected and values of another
+kind, and mends it again. The rules are those that are shipped, with every duration divided by the factor; so is the
+interval between scrapes, down to a second: times are coarser with a factor above 15. `promtool test rules` checks the
+durations as they are shipped, in `./ops/test --slow`.
 
 The table goes to stdout: for each alert, how long after its cause Alertmanager sent that it fires and, after the end of
 its cause, that it is over; in seconds of the run, and in minutes of the rules as they are shipped. The exit code is 1
@@ -35,11 +35,11 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which
 import orjson
 import yaml
 
-from glasstream.brokers.local import local_kafka
-from glasstream.brokers.local.node import free_ports
-from glasstream.configuration import load
-from tests.deployment import ROOT, Deployment, wait_for
-from tests.ops.alert_cases import CASES, PER_MINUTE, Case
+from glasstream.app.brokers.local import local_kafka
+from glasstream.app.brokers.local.node import free_ports
+from glasstream.app.configuration import load
+from tests.support.alert_cases import CASES, PER_MINUTE, Case
+from tests.support.deployment import ROOT, Deployment, wait_for
 
 SCRAPE_SECONDS = 60 / PER_MINUTE
 SHORTEST = 1.0

@@ -11,10 +11,10 @@ from typing import Final
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
 
-from glasstream.brokers.local import LocalCluster
+from glasstream.app.brokers.local import LocalCluster
 from tests.chaos.faults import FAULTS, STAGES, Fault, Scene
 from tests.chaos.reassign import reassign
-from tests.deployment import wait_for
+from tests.support.deployment import wait_for
 
 LONG_SECONDS: Final = 70.0
 """Number of seconds that exceeds the sessions, transactions and requests of every client."""

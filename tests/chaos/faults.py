@@ -13,16 +13,16 @@ from typing import Final
 
 from confluent_kafka import Message, Producer
 
-from glasstream.brokers.local import Kafka, LocalCluster
-from glasstream.brokers.local.node import free_ports
-from glasstream.transport.connection import connection
-from glasstream.transport.progress import read_to_end
-from glasstream.transport.worker import ExitCode
+from glasstream.app.brokers.local import Kafka, LocalCluster
+from glasstream.app.brokers.local.node import free_ports
+from glasstream.kafka.transport.connection import connection
+from glasstream.kafka.transport.progress import read_to_end
+from glasstream.kafka.transport.worker import ExitCode
 from glasstream_topics import checkpoints, snapshots
 from glasstream_topics.errors import FrameError
 from tests.chaos.late_ends import LateEnds
 from tests.chaos.witness import Witness
-from tests.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment, wait_for
 
 SILENT: Final = 0.2
 """Share of late requests whose client gets no answer. For the others, the connection is reset."""

@@ -19,11 +19,11 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which `tests` is a package
 
-from glasstream.brokers.local import local_kafka
-from glasstream.configuration import load
+from glasstream.app.brokers.local import local_kafka
+from glasstream.app.configuration import load
 from glasstream_topics import events
-from tests.deployment import READERS, SETTINGS, Deployment, make_a_hole, wait_for
-from tests.logs import messages, reference
+from tests.support.deployment import READERS, SETTINGS, Deployment, make_a_hole, wait_for
+from tests.support.logs import messages, reference
 
 NOTHING = "nothing"
 AGAIN = "requests and their snapshots again"

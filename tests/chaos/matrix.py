@@ -80,7 +80,7 @@ def _cpu() -> float:
 
 
 def _run(data_set: Path, model: str, rows: int, broker: str, folder: Path, deadline: float) -> int:
-    command = [sys.executable, "-m", "glasstream.command.main", "run", "--csv", str(data_set), "--target", "target",
+    command = [sys.executable, "-m", "glasstream.app.command.main", "run", "--csv", str(data_set), "--target", "target",
                "--model", model, "--explain", METHODS, "--rows", str(rows), "--broker", broker,
                "--out", str(folder / broker)]  # fmt: skip
     with (folder / f"{broker}.log").open("wb") as log:

@@ -40,19 +40,19 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which
 import orjson
 from confluent_kafka import KafkaException, Message
 
-from glasstream.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
-from glasstream.brokers.local.node import free_ports
-from glasstream.configuration import load
-from glasstream.errors import GlasstreamError
-from glasstream.runner.reference import Reference
-from glasstream.settings import Settings
-from glasstream.transport.connection import Connection
+from glasstream.app.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
+from glasstream.app.brokers.local.node import free_ports
+from glasstream.app.configuration import load
+from glasstream.base.errors import GlasstreamError
+from glasstream.flow.reference import Reference
+from glasstream.flow.settings import Settings
+from glasstream.kafka.transport.connection import Connection
 from glasstream_topics import events
 from tests.chaos.cluster_faults import CLUSTER_FAULTS, settle
 from tests.chaos.faults import FAULTS, STAGES, EndedForGoodError, Scene, order
 from tests.chaos.late_ends import LateEnds
 from tests.chaos.witness import Witness
-from tests.deployment import Deployment
+from tests.support.deployment import Deployment
 
 DISK_MEGABYTES = 300
 STREAM = "s"

@@ -30,11 +30,11 @@ sys.path[0] = str(Path(__file__).parents[2])  # not this folder: in it files hav
 
 import psutil
 
-from glasstream.brokers.choose import open_broker
-from glasstream.brokers.local.node import free_ports
-from glasstream.configuration import load
+from glasstream.app.brokers.choose import open_broker
+from glasstream.app.brokers.local.node import free_ports
+from glasstream.app.configuration import load
 from tests.chaos.limited import limit, lives, metrics, total
-from tests.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment, wait_for
 
 LATER = 300
 STREAM = "loans"

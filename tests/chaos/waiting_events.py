@@ -36,15 +36,15 @@ sys.path[0] = str(Path(__file__).parents[2])  # not this folder: in it files hav
 import psutil
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from glasstream.brokers.choose import open_broker
-from glasstream.brokers.local.node import free_ports
-from glasstream.configuration import load
-from glasstream.runner.prepare import environment
-from glasstream.settings import Settings
-from glasstream.transport.connection import connection
+from glasstream.app.brokers.choose import open_broker
+from glasstream.app.brokers.local.node import free_ports
+from glasstream.app.configuration import load
+from glasstream.app.runner.prepare import environment
+from glasstream.flow.settings import Settings
+from glasstream.kafka.transport.connection import connection
 from glasstream_topics import events
 from tests.chaos.limited import limit, lives, metrics, total
-from tests.deployment import HMAC_KEY, Deployment, wait_for
+from tests.support.deployment import HMAC_KEY, Deployment, wait_for
 
 COMMAND = [sys.executable, "-m", "glasstream", "worker", "learner", "--instance", "learner-1", "--tether"]
 """A process of its own: one from the fork server would begin with the memory of all stages."""

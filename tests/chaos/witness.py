@@ -26,10 +26,10 @@ from typing import Final
 
 from confluent_kafka import Message
 
-from glasstream.errors import BrokerError
-from glasstream.runner.monitor import Monitor
-from glasstream.settings import Settings
-from glasstream.transport.connection import Connection
+from glasstream.app.runner.monitor import Monitor
+from glasstream.base.errors import BrokerError
+from glasstream.flow.settings import Settings
+from glasstream.kafka.transport.connection import Connection
 
 LIE_SECONDS: Final = 30.0
 _SAMPLE_SECONDS: Final = 1.0

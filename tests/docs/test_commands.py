@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from glasstream.command.cli import execute
-from glasstream.command.exit_codes import INTERRUPTED
-from glasstream.configuration import load
-from tests.deployment import DEADLINE, wait_for
-from tests.docs import supposed
-from tests.docs.commands import ADDRESSES, REGISTRY, Line, commands, here, inline, lines
-from tests.docs.pages import NAMES, ROOT, Block, Page, page
-from tests.fork_server import Forked, fork_server
-from tests.intake.registry import Registry, registry
+from glasstream.app.command.cli import execute
+from glasstream.app.command.exit_codes import INTERRUPTED
+from glasstream.app.configuration import load
+from tests.support import docs_supposed as supposed
+from tests.support.deployment import DEADLINE, wait_for
+from tests.support.docs_commands import ADDRESSES, REGISTRY, Line, commands, here, inline, lines
+from tests.support.docs_pages import NAMES, ROOT, Block, Page, page
+from tests.support.fork_server import Forked, fork_server
+from tests.support.schema_registry import Registry, registry
 
 OF_FILES = {"gbmap", "paper", "plot", "run"}
 """Commands that need no Kafka unless they name one."""
@@ -222,7 +222,7 @@ class Walk:
                 variables["GLASSTREAM_BROKER"] = "none"
         person = CliRunner(env=variables).isolation("y\n")  # whoever is asked says yes
         with self.monkeypatch.context() as patch, person as (_, _, output):
-            patch.setattr("glasstream.runner.children.start_process", start)
+            patch.setattr("glasstream.app.runner.children.start_process", start)
             patch.setattr(sys, "argv", ["glasstream", *arguments])
             code = execute()
             said = output.getvalue().decode()

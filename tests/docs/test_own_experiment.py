@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.docs.pages import page
+from tests.support.docs_pages import page
 
 LINES = 30
 """Largest number of lines of the program."""

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 import glasstream_topics
-from glasstream.configuration import ENVIRONMENT, NOT_SETTINGS, load
-from glasstream.health.catalogue import ALL
-from glasstream.models.compiler.compile import FAMILIES
-from glasstream.models.compiler.transformers import TRANSFORMERS
-from glasstream.settings import Settings, flatten
-from tests.docs.commands import (
+from glasstream.app.configuration import ENVIRONMENT, NOT_SETTINGS, load
+from glasstream.flow.settings import Settings, flatten
+from glasstream.kafka.health.catalogue import ALL
+from glasstream.models.river.compile import FAMILIES
+from glasstream.models.river.transformers import TRANSFORMERS
+from tests.support.docs_commands import (
     ADDRESSES,
     NOT_RUN,
     NUMBERS,
@@ -28,7 +28,7 @@ from tests.docs.commands import (
     here,
     options,
 )
-from tests.docs.pages import NAMES, PAGES, ROOT, Block, page
+from tests.support.docs_pages import NAMES, PAGES, ROOT, Block, page
 
 SCHEMAS = ROOT / "topics" / "glasstream_topics" / "schemas"
 EVENTS = json.loads(max(SCHEMAS.glob("events.v*.json")).read_text(encoding="utf-8"))

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glasstream.errors import ModelError
-from glasstream.explain import ipdp
-from glasstream.models.contract.predictor import Output
+from glasstream.base.errors import ModelError
+from glasstream.explain.pdp import contributions as ipdp
+from glasstream.models.predictors.predictor import Output
 
 RNG = np.random.Generator(np.random.PCG64(4))
 

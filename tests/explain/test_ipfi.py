@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from glasstream.explain import ipfi
-from glasstream.explain.ipfi import contributions, set_contributions
-from tests.function_predictor import FunctionPredictor
+from glasstream.explain import pfi as ipfi
+from glasstream.explain.pfi import contributions, set_contributions
+from tests.support.function_predictor import FunctionPredictor
 
 RANDOM = np.random.Generator(np.random.PCG64(1))
 ROWS, WIDTH, DRAWS = 40, 4, 3

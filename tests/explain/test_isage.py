@@ -5,9 +5,9 @@ from math import log
 import numpy as np
 import pytest
 
-from glasstream.explain.isage import OpenContributions, contributions, correctable, first_largest
 from glasstream.explain.losses import CustomLoss
-from glasstream.models.contract.predictor import Output
+from glasstream.explain.sage.contributions import OpenContributions, contributions, correctable, first_largest
+from glasstream.models.predictors.predictor import Output
 
 
 class Toy:

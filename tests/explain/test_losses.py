@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glasstream.errors import SettingsError
-from glasstream.explain.ipfi import contributions
+from glasstream.base.errors import SettingsError
+from glasstream.events.admission import Task
 from glasstream.explain.losses import CLIP, DEFAULT, LOSSES, CustomLoss, loss_for, loss_one, losses, with_classes
-from glasstream.ingest.admission import Task
-from tests.function_predictor import FunctionPredictor
+from glasstream.explain.pfi import contributions
+from tests.support.function_predictor import FunctionPredictor
 
 CLASSES = ("a", "b", "c")
 CLASSIFICATION = [name for name, task in LOSSES.items() if task is Task.CLASSIFICATION]

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glasstream.configuration import load
+from glasstream.app.configuration import load
 from glasstream.explain import sizes
 from glasstream.explain.explainer import explain
-from glasstream.learn.partition import PartitionLearner
-from glasstream.models.contract.predictor import Output, Predictor
+from glasstream.flow.learner.partition import PartitionLearner
+from glasstream.models.predictors.predictor import Output, Predictor
 from glasstream_topics import contributions, requests
 from glasstream_topics.blocks import EFFECTS, LABELLED
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest
-from tests.late_labels import apart
-from tests.learn.test_partition_learner import message
-from tests.logs import event
+from tests.support.late_labels import apart
+from tests.support.learner import message
+from tests.support.logs import event
 
 SETTINGS = load(
     assignments=[

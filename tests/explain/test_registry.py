@@ -2,8 +2,8 @@
 
 import pytest
 
-from glasstream.configuration import load
-from glasstream.methods.registry import ALL, REGISTRY
+from glasstream.app.configuration import load
+from glasstream.explain.registry import ALL, REGISTRY
 from glasstream_topics import methods
 
 SETTINGS = load(assignments=[f"explain.methods={','.join(methods.METHODS)}"])

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from glasstream.background.background import Background
-from glasstream.configuration import load
+from glasstream.app.configuration import load
+from glasstream.events.message import Message
 from glasstream.explain import explainer, sizes
+from glasstream.explain.background import Background
 from glasstream.explain.explainer import explain
-from glasstream.ingest.message import Message
-from glasstream.learn.partition import PartitionLearner
-from glasstream.models.contract.predictor import Output, Predictor
-from glasstream.runner.reference import Reference
-from glasstream.settings import Settings
+from glasstream.flow.learner.partition import PartitionLearner
+from glasstream.flow.reference import Reference
+from glasstream.flow.settings import Settings
+from glasstream.models.predictors.predictor import Output, Predictor
 from glasstream_topics import contributions, requests
 from glasstream_topics.requests import ExplainRequest
-from tests.examples import examples
+from tests.support.examples import examples
 
 BASE = ("topics.events=1", "explain.reservoir=5", "snapshot.doubling=8", "snapshot.cadence=20", "snapshot.target=0")
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import orjson
 
-from glasstream.configuration import load
+from glasstream.app.configuration import load
 from glasstream.explain.explainer import explain
-from glasstream.models.contract.predictor import Predictor
-from glasstream.runner import reference
-from glasstream.settings import Settings
-from glasstream.stages.aggregator import AggregatorTask
-from glasstream.transport.records import ConsumerRecord
+from glasstream.flow import reference
+from glasstream.flow.settings import Settings
+from glasstream.kafka.stages.aggregator import AggregatorTask
+from glasstream.kafka.transport.records import ConsumerRecord
+from glasstream.models.predictors.predictor import Predictor
 from glasstream_topics import contributions
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest
@@ -47,7 +47,7 @@ class Aggregated:
 
     def __init__(self, *assignments: str) -> None:
         self.settings: Settings = load(assignments=[*ASSIGNMENTS, *assignments])
-        logging.getLogger("glasstream.stages.aggregator").setLevel(logging.CRITICAL)  # a line for each mutation
+        logging.getLogger("glasstream.kafka.stages.aggregator").setLevel(logging.CRITICAL)  # a line for each mutation
         self.blocks = self._explained()
         self.half = int(len(self.blocks) * HALF)
         task = self.task({})

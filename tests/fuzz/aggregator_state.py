@@ -2,7 +2,7 @@
 
 import random
 
-from glasstream.errors import FrameError, StateError
+from glasstream.base.errors import FrameError, StateError
 from glasstream_topics import progress_aggregator
 from glasstream_topics.progress_aggregator import AggregatorState
 from tests.fuzz.aggregator import Aggregated, committed

@@ -2,7 +2,7 @@
 
 import random
 
-from glasstream.errors import FrameError
+from glasstream.base.errors import FrameError
 from glasstream_topics import frames
 from tests.fuzz.aggregator import Aggregated, committed
 from tests.fuzz.mutations import mutate_bytes, mutated

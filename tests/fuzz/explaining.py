@@ -4,10 +4,10 @@ import random
 
 import orjson
 
-from glasstream.configuration import load
+from glasstream.app.configuration import load
 from glasstream.explain.explainer import explain
-from glasstream.models.contract.predictor import Predictor
-from glasstream.runner import reference
+from glasstream.flow import reference
+from glasstream.models.predictors.predictor import Predictor
 from glasstream_topics import contributions
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest

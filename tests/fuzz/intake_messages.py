@@ -8,13 +8,13 @@ from typing import Any
 import fastavro
 import orjson
 
-from glasstream.configuration import load
-from glasstream.ingest.decode import decode
-from glasstream.ingest.message import Message
-from glasstream.intake.formats import Format, plain_format
-from glasstream.settings import Settings
-from glasstream.stages.decoders import Plain
-from glasstream.stages.intake import Intake
+from glasstream.app.configuration import load
+from glasstream.events.decode import decode
+from glasstream.events.mapping.formats import Format, plain_format
+from glasstream.events.message import Message
+from glasstream.flow.settings import Settings
+from glasstream.kafka.stages.decoders import Plain
+from glasstream.kafka.stages.intake import Intake
 from glasstream_topics import events_dead
 from tests.fuzz.mutations import mutate_bytes
 from tests.fuzz.target import Target

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from glasstream.configuration import load
-from glasstream.errors import GlasstreamError
-from glasstream.ingest.message import Message, Position
-from glasstream.learn import stream_state
-from glasstream.learn.partition import PartitionLearner
-from glasstream.settings import Settings
+from glasstream.app.configuration import load
+from glasstream.base.errors import GlasstreamError
+from glasstream.events.message import Message, Position
+from glasstream.flow.learner import stream_state
+from glasstream.flow.learner.partition import PartitionLearner
+from glasstream.flow.settings import Settings
 from glasstream_topics import frames, requests
 from glasstream_topics.errors import FrameError
 from tests.fuzz.mutations import mutate_array, mutate_bytes, mutate_meta

@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from river import compose, drift, forest, linear_model, multiclass, preprocessing, tree
 
-from glasstream.errors import FrameError, ModelError
-from glasstream.learning import families
-from glasstream.learning.families import Live
-from glasstream.learning.layout import TREE_REGRESSOR, USED
-from glasstream.learning.linear.kernels import REGRESSION
-from glasstream.learning.linear.live import LiveLinear
-from glasstream.learning.live import Columns, LiveRegressor
-from glasstream.models.live.catalogue import ClassesInOrder
+from glasstream.base.errors import FrameError, ModelError
+from glasstream.models.online import families
+from glasstream.models.online.families import Live
+from glasstream.models.online.layout import TREE_REGRESSOR, USED
+from glasstream.models.online.linear.kernels import REGRESSION
+from glasstream.models.online.linear.live import LiveLinear
+from glasstream.models.online.live import Columns, LiveRegressor
+from glasstream.models.river.catalogue import ClassesInOrder
 from glasstream_topics import frames
 from tests.fuzz.mutations import mutate_bytes, mutated
 from tests.fuzz.target import Target
-from tests.learning.mutations import Run, change_field, objects_of
+from tests.support.arena_mutations import Run, change_field, objects_of
 
 _EAGER = {"grace_period": 15, "delta": 0.2, "tau": 0.3}
 _SUDDEN = {"drift_detector": drift.ADWIN(delta=0.5, clock=5), "warning_detector": drift.ADWIN(delta=0.9, clock=3)}

@@ -2,10 +2,10 @@
 
 import random
 
-from glasstream.configuration import load
-from tests.every_output import extreme_messages, through_every_output
+from glasstream.app.configuration import load
 from tests.fuzz.mutations import mutate_bytes
 from tests.fuzz.target import Target
+from tests.support.every_output import extreme_messages, through_every_output
 
 _SETTINGS = (
     "topics.events=1", "explain.reservoir=3", "publish.every=5", "snapshot.doubling=4", "snapshot.cadence=10",

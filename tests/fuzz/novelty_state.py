@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import orjson
 
-from glasstream.configuration import load
-from glasstream.errors import FrameError, StateError
-from glasstream.ingest.message import Message, Position
-from glasstream.novelty.fit import fit
-from glasstream.novelty.partition import PartitionDetector
-from glasstream.novelty.stream import StreamDetector
+from glasstream.app.configuration import load
+from glasstream.base.errors import FrameError, StateError
+from glasstream.detect.novelty.fit import fit
+from glasstream.events.message import Message, Position
+from glasstream.flow.novelty.partition import PartitionDetector
+from glasstream.flow.novelty.stream import StreamDetector
 from glasstream_topics import frames
 from tests.fuzz.mutations import mutate_array, mutated
 from tests.fuzz.target import Target

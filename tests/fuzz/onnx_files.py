@@ -2,11 +2,11 @@
 
 import random
 
-from glasstream.errors import ModelError
-from glasstream.trial import Trials
-from tests.fixed.mutations import mutated, outcome, unharmed
+from glasstream.base.errors import ModelError
+from glasstream.kafka.trial import Trials
 from tests.fuzz.mutations import mutate_bytes
 from tests.fuzz.target import Target
+from tests.support.onnx_mutations import mutated, outcome, unharmed
 
 
 class OnnxFiles(Target):

@@ -2,7 +2,7 @@
 
 import random
 
-from glasstream.errors import FrameError
+from glasstream.base.errors import FrameError
 from glasstream.explain.sizes import bounded
 from glasstream_topics import frames, requests
 from tests.fuzz.explaining import KINDS, answered, requested

@@ -5,7 +5,7 @@
 
 import random
 
-from glasstream.errors import AuthenticationError, FrameError, ModelError
+from glasstream.base.errors import AuthenticationError, FrameError, ModelError
 from glasstream.models.codec import snapshot as codec
 from glasstream_topics import frames
 from tests.fuzz.explaining import KINDS, answered, requested

@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from glasstream.configuration import load
-from glasstream.errors import BrokerError
+from glasstream.app.configuration import load
+from glasstream.base.errors import BrokerError
 from tests.conftest import IN_CI, NO_REGISTRY
-from tests.deployment import ROOT, Deployment
-from tests.fork_server import Forked, fork_server
-from tests.integration.apicurio import Apicurio, apicurio
+from tests.support.apicurio import Apicurio, apicurio
+from tests.support.deployment import ROOT, Deployment
+from tests.support.fork_server import Forked, fork_server
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def start_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
         process: subprocess.Popen[str] | Forked
         with log_path.open("w") as log:
             if cold or "PYTHONHASHSEED" in variables:
-                whole = [sys.executable, "-m", "glasstream.command.main", *command]
+                whole = [sys.executable, "-m", "glasstream.app.command.main", *command]
                 process = subprocess.Popen(
                     whole, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, text=True
                 )

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.deployment import ROOT
+from tests.support.deployment import ROOT
 
 ALERTS = ("GlasstreamStageGone", "GlasstreamWorkerDown", "GlasstreamStalled", "GlasstreamDeadLetters")
 """The most urgent alerts, and one on a counter. promtool plays the cases of all alerts."""

@@ -16,14 +16,14 @@ from confluent_kafka.schema_registry import ConfigCompatibilityLevel, Schema, Sc
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from glasstream.stages.registry import LOGIN
-from glasstream.transport.offsets import bounds
+from glasstream.kafka.stages.registry import LOGIN
 from glasstream_topics import ALL, avro, drift, effects, events_dead, novelty, predictions, schema
+from glasstream_topics.consume.offsets import bounds
 from glasstream_topics.contract import MIB, Topic
-from tests.deployment import Deployment, wait_for
-from tests.integration.apicurio import Apicurio
-from tests.integration.metrics import address, ask, metrics, total
-from tests.topics.golden_records import GOLDEN, checked_in
+from tests.support.apicurio import Apicurio
+from tests.support.deployment import Deployment, wait_for
+from tests.support.golden_records import GOLDEN, checked_in
+from tests.support.metrics import address, ask, metrics, total
 
 pytestmark = pytest.mark.slow
 Deploy = Callable[..., Deployment]

@@ -1,67 +1,25 @@
 """A program's own reading of the explanations, where it rests on a real Kafka: transactions, groups, compaction.
 
-What a reader makes of records is in `tests/consume`.
+What a reader makes of records is in `tests/topics/consume`.
 """
 
 import itertools
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import Producer
 
-from glasstream.consume import effects, importance
-from glasstream.errors import TopicError, VersionError
+from glasstream.base.errors import TopicError, VersionError
 from glasstream_topics import effects as effects_topic
-from tests.consume.writing import ESTIMATE, SECONDS, Writer, curve, estimate
+from glasstream_topics.consume import effects, importance
+from tests.support.kafka_writer import KafkaWriter, until
+from tests.support.writing import ESTIMATE, SECONDS, curve, estimate
 
 PAGE = Path(__file__).resolve().parents[2] / "ops" / "docs" / "consuming.md"
-
-
-def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-class KafkaWriter(Writer):
-    """Makes one topic of a prefix and writes to it; the topic is gone at the end of the test."""
-
-    def __init__(
-        self, bootstrap: str, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None
-    ) -> None:
-        super().__init__(bootstrap, topic)
-        self.admin = AdminClient({"bootstrap.servers": bootstrap})
-        self.admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))])[topic].result(SECONDS)
-        until(lambda: topic in self.admin.list_topics(timeout=SECONDS).topics)
-
-    def transaction(self, *values: bytes, commit: bool) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": self.topic})
-        producer.init_transactions(SECONDS)
-        producer.begin_transaction()
-        for value in values:
-            producer.produce(self.topic, value, b"s")
-        producer.flush(SECONDS)
-        producer.commit_transaction(SECONDS) if commit else producer.abort_transaction(SECONDS)
-        # The markers come after the answer, and until then committed records are read up to the transaction only.
-        until(lambda: self.ends(IsolationLevel.READ_COMMITTED) == self.ends(IsolationLevel.READ_UNCOMMITTED))
-
-    def ends(self, level: IsolationLevel) -> list[int]:
-        """Return where each partition ends for a reader with this isolation level."""
-        partitions = self.admin.list_topics(self.topic, timeout=SECONDS).topics[self.topic].partitions
-        asked = {TopicPartition(self.topic, partition): OffsetSpec.latest() for partition in partitions}
-        found = self.admin.list_offsets(asked, isolation_level=level)
-        return [found[place].result(SECONDS).offset for place in asked]
-
-    def delete(self) -> None:
-        self.admin.delete_topics([self.topic])[self.topic].result(SECONDS)
 
 
 def test_only_what_is_committed_is_seen_and_a_group_goes_on_behind_what_was_used(kafka: str, prefix: str) -> None:

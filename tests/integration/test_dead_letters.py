@@ -5,14 +5,14 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from glasstream.command.exit_codes import DIFFERS
-from glasstream.errors import InputError
-from glasstream.operate.topic_reader import read_records
-from glasstream.transport.connection import connection
+from glasstream.app.command.exit_codes import DIFFERS
+from glasstream.app.operate.topic_reader import read_records
+from glasstream.base.errors import InputError
+from glasstream.kafka.transport.connection import connection
 from glasstream_topics import events, events_dead
-from tests.deployment import SETTINGS, Deployment, wait_for
-from tests.integration.commands import Commands
-from tests.logs import event, messages
+from tests.support.commands import Commands
+from tests.support.deployment import SETTINGS, Deployment, wait_for
+from tests.support.logs import event, messages
 
 Deploy = Callable[..., Deployment]
 GOOD = 40

@@ -9,18 +9,18 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
 
-from glasstream.command.exit_codes import DIFFERS
-from glasstream.configuration import load
-from glasstream.operate.doctor import examine, machine, schemas
-from glasstream.operate.doctor.finding import DoctorContext, Finding, Level
-from glasstream.stages.registry import LOGIN, subjects
-from glasstream.transport.worker import ExitCode
+from glasstream.app.command.exit_codes import DIFFERS
+from glasstream.app.configuration import load
+from glasstream.app.operate.doctor import examine, machine, schemas
+from glasstream.app.operate.doctor.finding import DoctorContext, Finding, Level
+from glasstream.kafka.stages.registry import LOGIN, subjects
+from glasstream.kafka.transport.worker import ExitCode
 from glasstream_topics import admin, avro, drift, events, novelty, progress_novelty
-from tests.deployment import HMAC_KEY, OFTEN, SETTINGS, Deployment, wait_for
-from tests.intake.registry import registry
-from tests.integration.commands import Commands
-from tests.integration.metrics import address, ask, metrics, total
-from tests.logs import messages
+from tests.support.commands import Commands
+from tests.support.deployment import HMAC_KEY, OFTEN, SETTINGS, Deployment, wait_for
+from tests.support.logs import messages
+from tests.support.metrics import address, ask, metrics, total
+from tests.support.schema_registry import registry
 
 Deploy = Callable[..., Deployment]
 GIVEN = (*SETTINGS, *OFTEN, "topics.events=2", "topics.requests=2")

@@ -12,17 +12,17 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from glasstream.command.cli import cli
-from glasstream.command.exit_codes import DIFFERS
-from glasstream.errors import InputError, StateError
-from glasstream.operate.topic_reader import read_records
-from glasstream.transport.connection import connection
-from glasstream.transport.worker import ExitCode
+from glasstream.app.command.cli import cli
+from glasstream.app.command.exit_codes import DIFFERS
+from glasstream.app.operate.topic_reader import read_records
+from glasstream.base.errors import InputError, StateError
+from glasstream.kafka.transport.connection import connection
+from glasstream.kafka.transport.worker import ExitCode
 from glasstream_topics import contributions, events
-from tests.deployment import OFTEN, SETTINGS, Deployment, checkpoint_keys, wait_for
-from tests.integration.commands import Commands
 from tests.integration.conftest import Run
-from tests.logs import event as numbers
+from tests.support.commands import Commands
+from tests.support.deployment import OFTEN, SETTINGS, Deployment, checkpoint_keys, wait_for
+from tests.support.logs import event as numbers
 
 Deploy = Callable[..., Deployment]
 COUNT, LATER = 600, 100

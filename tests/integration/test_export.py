@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import IsolationLevel, TopicPartition
 
-from glasstream.command.cli import cli
-from glasstream.errors import InputError
-from tests.consume.writing import SECONDS, estimate
-from tests.integration.test_consume import KafkaWriter, until
+from glasstream.app.command.cli import cli
+from glasstream.base.errors import InputError
+from tests.support.kafka_writer import KafkaWriter, until
+from tests.support.writing import SECONDS, estimate
 
 
 @pytest.fixture
@@ -21,12 +21,10 @@ def writer(kafka: str, prefix: str) -> Iterator[KafkaWriter]:
     made.delete()
 
 
-@pytest.fixture(params=["results.duckdb", "parquet"])
-def out(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A database, or a folder."""
-    path: Path = tmp_path / request.param
-    if not path.suffix:
-        path.mkdir()
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    path = tmp_path / "parquet"
+    path.mkdir()
     return path
 
 
@@ -37,9 +35,7 @@ def exported(writer: KafkaWriter, out: Path) -> Result:
 
 def rows(out: Path) -> list[int]:
     """Return the rows whose records are there, and check that none is there twice."""
-    place = f"read_parquet('{out}/importance-*.parquet')" if out.is_dir() else "importance"
-    with duckdb.connect(":memory:" if out.is_dir() else str(out)) as opened:
-        found = opened.execute(f'SELECT "row" FROM {place} WHERE rank = 1 ORDER BY 1').fetchall()
+    found = duckdb.sql(f"""SELECT "row" FROM '{out}/importance-*.parquet' WHERE rank = 1 ORDER BY 1""").fetchall()
     assert len(found) == len({*found})
     return [row for (row,) in found]
 

@@ -17,20 +17,20 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from glasstream.brokers.local import Kafka
-from glasstream.configuration import load
+from glasstream.app.brokers.local import Kafka
+from glasstream.app.configuration import load
+from glasstream.flow.settings import Settings
+from glasstream.kafka.stages.aggregator import AggregatorTask
+from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
+from glasstream.kafka.stages.explainer import ExplainerTask
+from glasstream.kafka.transport.connection import connection
+from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream.models.codec import snapshot as codec
-from glasstream.settings import Settings
-from glasstream.stages.aggregator import AggregatorTask
-from glasstream.stages.aggregator_progress import AggregatorProgress
-from glasstream.stages.explainer import ExplainerTask
-from glasstream.transport.connection import connection
-from glasstream.transport.records import ConsumerRecord
 from glasstream_topics import contributions, events, events_dead, frames, importance, requests, snapshots
 from glasstream_topics.errors import FrameError
-from tests.deployment import Deployment, wait_for
-from tests.integration.hostile import GHOSTS, KEY, Genuine, Hostile, Log, hostile, mistakes
-from tests.integration.metrics import address, ask, metrics, total
+from tests.support.deployment import Deployment, wait_for
+from tests.support.hostile import GHOSTS, KEY, Genuine, Hostile, Log, hostile, mistakes
+from tests.support.metrics import address, ask, metrics, total
 
 Deploy = Callable[..., Deployment]
 SETTINGS = (
@@ -324,7 +324,7 @@ def _send_mistakes(deployment: Deployment) -> None:
 
 def test_an_explainer_with_another_key_stays_up_not_ready_until_another_takes_its_place(deploy: Deploy) -> None:
     """Only a broker moves the partitions of one worker to another."""
-    deployment = deploy("model.name=tests.integration.models:knn", "model.task=regression")
+    deployment = deploy("model.name=tests.support.models:knn", "model.task=regression")
     deployment.start("aggregator")
     deployment.start("learner")
     deployment.start("explainer", "explainer-1", GLASSTREAM_HMAC_KEY="not-the-key-of-the-learner")

@@ -10,12 +10,12 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from glasstream.command.cli import cli
-from glasstream.transport.connection import Connection
-from glasstream.transport.progress import watermarks
+from glasstream.app.command.cli import cli
+from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.progress import watermarks
 from glasstream_topics import events, events_dead
-from tests.deployment import Deployment, wait_for
-from tests.transport.harness import make_topics, read_all
+from tests.support.deployment import Deployment, wait_for
+from tests.support.transport_harness import make_topics, read_all
 
 PARTITIONS, BATCHES, SIZE, KILLS = 3, 120, 50, 20
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from glasstream.brokers.local import Kafka
-from glasstream.brokers.local.node import free_ports
-from glasstream.transport.connection import Connection
-from glasstream.transport.patience import Patience
-from glasstream.transport.records import ProducerRecord
-from glasstream.transport.transactions import ReplacedError, TransactionalProducer
+from glasstream.app.brokers.local import Kafka
+from glasstream.app.brokers.local.node import free_ports
+from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.patience import Patience
+from glasstream.kafka.transport.records import ProducerRecord
+from glasstream.kafka.transport.transactions import ReplacedError, TransactionalProducer
 from tests.chaos.late_ends import LateEnds
-from tests.transport.harness import (
+from tests.support.transport_harness import (
     Totals,
     make_topics,
     numbers,

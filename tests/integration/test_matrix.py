@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.deployment import ROOT
+from tests.support.deployment import ROOT
 
 PARTS = 38  # no multiple of the number of models, or each part would have one model only
 PART = "GLASSTREAM_TEST_MATRIX"

@@ -11,16 +11,26 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from msgspec.structs import replace
 
-from glasstream.brokers.local.node import free_ports
-from glasstream.configuration import load
-from glasstream.errors import TopicError
-from glasstream.operate.topics import create, expand, verify
-from glasstream.stages.health import StageHealth
-from glasstream.transport.connection import Connection
-from glasstream.transport.lane import StalledLane
-from glasstream.transport.stateful import StatefulStage
-from tests.deployment import Deployment, wait_for
-from tests.transport.harness import Totals, make_topics, numbers, options, produce, read_all, running, sums, until
+from glasstream.app.brokers.local.node import free_ports
+from glasstream.app.configuration import load
+from glasstream.app.operate.topics import create, expand, verify
+from glasstream.base.errors import TopicError
+from glasstream.kafka.stages.health import StageHealth
+from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.lane import StalledLane
+from glasstream.kafka.transport.stateful import StatefulStage
+from tests.support.deployment import Deployment, wait_for
+from tests.support.transport_harness import (
+    Totals,
+    make_topics,
+    numbers,
+    options,
+    produce,
+    read_all,
+    running,
+    sums,
+    until,
+)
 
 
 def add_partitions(bootstrap: str, topic: str, count: int) -> None:

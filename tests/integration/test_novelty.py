@@ -6,7 +6,7 @@ from tests.integration.conftest import Run
 
 
 def test_a_run_says_what_the_plain_loop_says(finished_run: Callable[..., Run]) -> None:
-    """A run has the process that fits beside a worker. Crashes: `tests/stages/test_novelty_state.py`."""
+    """A run has the process that fits beside a worker. Crashes: `tests/kafka/stages/test_novelty_state.py`."""
     arguments = (
         *("--explain", "ipfi,novelty", "--model", "linear", "--rows", "4000", "--set", "novelty.window=300"),
         *("--set", "novelty.stride=500", "--set", "novelty.delay=200", "--set", "novelty.held=0.5"),

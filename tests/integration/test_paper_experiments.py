@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from glasstream.command.cli import cli
-from glasstream.research.papers.registry import EXPERIMENTS
+from glasstream.app.command.cli import cli
+from glasstream_lab.papers.registry import EXPERIMENTS
 
 pytest.importorskip("sklearn", reason="pip install 'glasstream[gbmap]'")
 pytest.importorskip("matplotlib", reason="pip install 'glasstream[plot]'")

@@ -7,17 +7,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from glasstream.errors import InputError
-from glasstream.learn.pushed import file_of
-from glasstream.operate.mark import Mark, before
-from glasstream.operate.models import name_model
-from glasstream.operate.state import state
-from glasstream.runner.reference import Reference
+from glasstream.app.operate.mark import Mark, before
+from glasstream.app.operate.models import name_model
+from glasstream.app.operate.state import state
+from glasstream.base.errors import InputError
+from glasstream.flow.learner.pushed import file_of
+from glasstream.flow.reference import Reference
 from glasstream_topics import events, incidents, models
-from tests.deployment import OFTEN, Deployment, assert_same, wait_for
-from tests.fixed.exports import exported
-from tests.fixed.test_fixed_model import log
-from tests.integration.commands import Commands
+from tests.support.commands import Commands
+from tests.support.deployment import OFTEN, Deployment, assert_same, wait_for
+from tests.support.fixed_models import log
+from tests.support.onnx_exports import exported
 
 Deploy = Callable[..., Deployment]
 SETTINGS = (
@@ -110,6 +110,6 @@ def test_a_model_is_replaced_and_rolled_back_whoever_is_killed(
         wait_for("both marks passed", lambda: "learner" not in before(overtaking[0], state(deployment.settings)))
 
     deployment.kill("learner-1")
-    monkeypatch.setattr("glasstream.operate.mark.pause", overtake)
+    monkeypatch.setattr("glasstream.app.operate.mark.pause", overtake)
     said = commands.well("model", "push", second, "--stream", "s", "--wait").out
     assert overtaking and said.endswith("stream s uses the model\n")

@@ -1,6 +1,6 @@
 """Workers that die, sleep or cannot begin, and records that go under them: what only a broker shows.
 
-The rest is `tests/stages/test_pipeline.py`.
+The rest is `tests/kafka/stages/test_pipeline.py`.
 """
 
 import os
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from glasstream.transport.connection import connection
-from glasstream.transport.input_topic import TopicIdentity
-from glasstream.transport.progress import read_to_end
-from glasstream.transport.worker import ExitCode
+from glasstream.kafka.transport.connection import connection
+from glasstream.kafka.transport.input_topic import TopicIdentity
+from glasstream.kafka.transport.progress import read_to_end
+from glasstream.kafka.transport.worker import ExitCode
 from glasstream_topics import events, progress_learner
 from glasstream_topics.progress_learner import LearnerPartitionProgress
-from tests.deployment import SETTINGS, Deployment, assert_same, make_a_hole, wait_for
-from tests.logs import messages, reference
+from tests.support.deployment import SETTINGS, Deployment, assert_same, make_a_hole, wait_for
+from tests.support.logs import messages, reference
 
 Deploy = Callable[..., Deployment]
 
@@ -26,8 +26,8 @@ def test_killed_workers_have_successors_that_go_on_exactly_and_what_the_queues_l
     """Only a broker shows that a dead process loses its partition, that its open transaction is ended, and that what is
     removed from a queue under a worker is published again.
 
-    That the state suffices to go on from, wherever a worker dies, is shown in `tests/stages/test_pipeline.py`, and that
-    any record may be lost in `tests/stages/test_repair.py`.
+    That the state suffices to go on from, wherever a worker dies, is shown in `tests/kafka/stages/test_pipeline.py`,
+    and that any record may be lost in `tests/kafka/stages/test_repair.py`.
     """
     deployment = deploy(*SETTINGS, "worker.session_seconds=60")
     log = [*messages(0, 4_000), events.FLUSH]

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from glasstream.configuration import load
-from glasstream.runner.prepare import environment
-from glasstream.transport.worker import ExitCode
+from glasstream.app.configuration import load
+from glasstream.app.runner.prepare import environment
+from glasstream.kafka.transport.worker import ExitCode
 from glasstream_topics import events
-from tests.deployment import DEADLINE, HMAC_KEY, SETTINGS, Deployment, wait_for
-from tests.fork_server import Forked, fork_server
 from tests.integration.conftest import Run
-from tests.logs import messages
+from tests.support.deployment import DEADLINE, HMAC_KEY, SETTINGS, Deployment, wait_for
+from tests.support.fork_server import Forked, fork_server
+from tests.support.logs import messages
 
 Deploy = Callable[..., Deployment]
 NOBODY = "127.0.0.1:1"
@@ -69,7 +69,7 @@ def test_a_worker_that_lacks_a_topic_or_whose_state_is_refused_says_so_and_ends(
     """Only a broker says which topics there are, with how many partitions, and deletes one under a producer.
 
     Who writes a topic that was deleted ends when what is on its way has not been accepted for 30 s. Which states are
-    refused is shown without a broker: `tests/stages/test_pipeline.py`.
+    refused is shown without a broker: `tests/kafka/stages/test_pipeline.py`.
     """
     deployment = deploy(*SETTINGS)
     deployment.start("learner", GLASSTREAM_TOPICS_REQUESTS="5")

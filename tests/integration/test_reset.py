@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from glasstream.command.exit_codes import DIFFERS
-from glasstream.errors import InputError
+from glasstream.app.command.exit_codes import DIFFERS
+from glasstream.base.errors import InputError
 from glasstream_topics import events
-from tests.deployment import OFTEN, SETTINGS, Deployment, assert_same, wait_for
-from tests.integration.commands import Commands
-from tests.logs import messages, reference
+from tests.support.commands import Commands
+from tests.support.deployment import OFTEN, SETTINGS, Deployment, assert_same, wait_for
+from tests.support.logs import messages, reference
 
 Deploy = Callable[..., Deployment]
 

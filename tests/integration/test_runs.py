@@ -14,13 +14,13 @@ import orjson
 import pytest
 from river import metrics
 
-from glasstream.configuration import load
-from glasstream.ingest.admission import Task
-from glasstream.models.live.catalogue import model_factory
-from glasstream.runner.monitor import Monitor
-from glasstream.sources.csv_file import CsvFile
-from glasstream.transport.connection import connection
-from tests.deployment import ROOT, wait_for
+from glasstream.app.configuration import load
+from glasstream.app.runner.monitor import Monitor
+from glasstream.events.admission import Task
+from glasstream.events.sources.csv_file import CsvFile
+from glasstream.kafka.transport.connection import connection
+from glasstream.models.river.catalogue import model_factory
+from tests.support.deployment import ROOT, wait_for
 
 from .conftest import Run
 
@@ -84,7 +84,7 @@ def test_categories_missing_cells_and_a_boolean(data_dir: Path, finished_run: Fi
 def test_a_model_that_cannot_be_compiled_travels_sealed(data_dir: Path, finished_run: Finish) -> None:
     """Learner and explainer, which are processes apart, seal and open a pickled model with the key of the run."""
     path = str(data_dir / "bike_hourly.csv.gz")
-    arguments = ["--csv", path, "--target", "target", "--rows", "1500", "--model", "tests.integration.models:knn"]
+    arguments = ["--csv", path, "--target", "target", "--rows", "1500", "--model", "tests.support.models:knn"]
     reference = finished_run("--broker", "none", *arguments)
     run = finished_run("--broker", "embedded", *arguments)
     assert_same(run, reference)
@@ -94,7 +94,7 @@ def test_a_model_that_cannot_be_compiled_travels_sealed(data_dir: Path, finished
 
 def test_a_model_that_draws_to_predict_is_named(finished_run: Finish, data_dir: Path) -> None:
     path = str(data_dir / "bike_hourly.csv.gz")
-    model = "tests.integration.models:random_knn"
+    model = "tests.support.models:random_knn"
     run = finished_run("--broker", "none", "--csv", path, "--target", "target", "--rows", "300", "--model", model)
     assert "not a function of the row" in run.log
 
@@ -104,7 +104,7 @@ def test_invariance_to_batches_and_hash_seeds(data_dir: Path, finished_run: Fini
     """1, 50 and 500 rows a message, with and without the embedded broker: the same bytes.
 
     A real Kafka and several explainers: `test_through_kafka_equals_the_reference`. Faults:
-    `tests/stages/test_pipeline.py`.
+    `tests/kafka/stages/test_pipeline.py`.
     """
     arguments = [*elec2(data_dir, 2_500, "tree"), "--explain", "ipfi,isage,ipdp"]
     reference = finished_run("--broker", "none", "--rows-per-message", "50", *arguments, PYTHONHASHSEED="1")
@@ -151,7 +151,7 @@ def test_explainers_are_killed_join_and_leave(
         wait_for(f"row {row} aggregated\n{run.log}", lambda row=row: aggregated(monitor, "elec2") >= row)
         wait_for("a living explainer", lambda: run.worker_pids("explainer"))
         os.kill(run.worker_pids("explainer")[0], signal.SIGKILL)
-    command = [sys.executable, "-m", "glasstream.command.main", "worker", "explainer", "--instance", "guest"]
+    command = [sys.executable, "-m", "glasstream.app.command.main", "worker", "explainer", "--instance", "guest"]
     options = ["--broker", kafka, "--prefix", prefix, "--set", "worker.session_seconds=6", "--tether"]
     guest_log = run.log_path.with_name("guest.log")
     with guest_log.open("w") as log:

@@ -14,17 +14,19 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from glasstream.command.cli import cli
-from glasstream.errors import UnavailableError
-from glasstream.intake.misfit import Misfit
-from glasstream.intake.settings import IntakeSettings
-from glasstream.operate.topic_reader import read_records
-from glasstream.stages.registry import LOGIN
-from glasstream.stages.schemas import format_maker
-from glasstream.transport.connection import connection
+from glasstream.app.command.cli import cli
+from glasstream.app.operate.topic_reader import read_records
+from glasstream.base.errors import UnavailableError
+from glasstream.events.mapping.misfit import Misfit
+from glasstream.events.mapping.settings import IntakeSettings
+from glasstream.kafka.stages.registry import LOGIN
+from glasstream.kafka.stages.schemas import format_maker
+from glasstream.kafka.transport.connection import connection
 from glasstream_topics import events_dead
-from tests.deployment import Deployment, wait_for
-from tests.intake.orders import (
+from tests.support.apicurio import Apicurio
+from tests.support.deployment import Deployment, wait_for
+from tests.support.metrics import address, ask
+from tests.support.orders import (
     ADDED,
     DOUBLE,
     OF_AGE,
@@ -37,9 +39,7 @@ from tests.intake.orders import (
     json_schema,
     message,
 )
-from tests.integration.apicurio import Apicurio
-from tests.integration.metrics import address, ask
-from tests.transport.harness import make_topics, read_all
+from tests.support.transport_harness import make_topics, read_all
 
 pytestmark = pytest.mark.slow
 Deploy = Callable[..., Deployment]

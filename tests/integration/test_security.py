@@ -12,27 +12,27 @@ import trustme
 from confluent_kafka import Consumer, Producer
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from glasstream.brokers.local import Kafka
-from glasstream.brokers.local.node import free_ports
-from glasstream.command.make_source import Asked, make_source
-from glasstream.configuration import load
-from glasstream.consume import importance
-from glasstream.errors import BrokerError, TopicError
-from glasstream.operate.doctor import examine
-from glasstream.operate.doctor.finding import DoctorContext, Finding, Level
-from glasstream.operate.tail import tail
-from glasstream.operate.topics import apply_acls, verify
-from glasstream.page.reading import Topics
-from glasstream.runner.replay import produce
-from glasstream.settings import Settings
-from glasstream.transport.connection import connection
-from glasstream.transport.worker import ExitCode
+from glasstream.app.brokers.local import Kafka
+from glasstream.app.brokers.local.node import free_ports
+from glasstream.app.command.make_source import Asked, make_source
+from glasstream.app.configuration import load
+from glasstream.app.operate.doctor import examine
+from glasstream.app.operate.doctor.finding import DoctorContext, Finding, Level
+from glasstream.app.operate.tail import tail
+from glasstream.app.operate.topics import apply_acls, verify
+from glasstream.app.page.reading import Topics
+from glasstream.app.runner.replay import produce
+from glasstream.base.errors import BrokerError, TopicError
+from glasstream.flow.settings import Settings
+from glasstream.kafka.transport.connection import connection
+from glasstream.kafka.transport.worker import ExitCode
 from glasstream_topics import events
 from glasstream_topics.access import ROLES
 from glasstream_topics.admin import HIDDEN
-from tests.deployment import HMAC_KEY, SETTINGS, Deployment, wait_for
-from tests.intake.registry import registry
-from tests.logs import messages
+from glasstream_topics.consume import importance
+from tests.support.deployment import HMAC_KEY, SETTINGS, Deployment, wait_for
+from tests.support.logs import messages
+from tests.support.schema_registry import registry
 
 PASSWORDS = {role: secrets.token_hex(16) for role in (*ROLES, "nobody")}
 GUESS = secrets.token_hex(16)

@@ -12,9 +12,9 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from glasstream.transport.worker import ExitCode
+from glasstream.kafka.transport.worker import ExitCode
 from tests.chaos.faults import FAULTS, MOST_ENDS, STAGES, EndedForGoodError, Scene
-from tests.deployment import ROOT
+from tests.support.deployment import ROOT
 
 ON_THREE_BROKERS = ("leader_killed", "controller_killed", "connections_half_open", "reassigned")
 FAULT = "GLASSTREAM_TEST_FAULT"

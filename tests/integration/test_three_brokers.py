@@ -8,18 +8,18 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import glasstream_topics
-from glasstream.brokers.local import LocalCluster
-from glasstream.configuration import load
-from glasstream.operate.doctor.cluster import kind
-from glasstream.operate.doctor.finding import DoctorContext, Level
-from glasstream.operate.doctor.layout import contracts, copies
-from glasstream.operate.topics import create, verify
-from glasstream.settings import Settings
+from glasstream.app.brokers.local import LocalCluster
+from glasstream.app.configuration import load
+from glasstream.app.operate.doctor.cluster import kind
+from glasstream.app.operate.doctor.finding import DoctorContext, Level
+from glasstream.app.operate.doctor.layout import contracts, copies
+from glasstream.app.operate.topics import create, verify
+from glasstream.flow.settings import Settings
 from glasstream_topics import admin as topic_admin
 from glasstream_topics.admin import Deviation
 from glasstream_topics.errors import TopicError
-from tests.brokers.test_local_kafka import DEADLINE_S, received, send, until
-from tests.integration.test_topics_admin import alter, config
+from tests.support.local_kafka import DEADLINE_S, received, send, until
+from tests.support.topic_configs import alter, config
 
 pytestmark = pytest.mark.kafka
 

@@ -1,70 +1,35 @@
 """Topics on a real Kafka: created as the contract says, and every deviation reported."""
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     NewPartitions,
-    ResourceType,
 )
 
 import glasstream_topics
-from glasstream.brokers.local import Kafka
-from glasstream.configuration import load
-from glasstream.operate.tail import tail
-from glasstream.operate.topics import create, verify
-from glasstream.transport.connection import Connection
-from glasstream.transport.decompression import LIMIT
-from glasstream.transport.input_topic import SizeCheck
-from glasstream.transport.topic_check import check_topics
+from glasstream.app.brokers.local import Kafka
+from glasstream.app.configuration import load
+from glasstream.app.operate.tail import tail
+from glasstream.app.operate.topics import create, verify
+from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.decompression import LIMIT
+from glasstream.kafka.transport.input_topic import SizeCheck
+from glasstream.kafka.transport.topic_check import check_topics
 from glasstream_topics import admin
 from glasstream_topics.admin import Deviation
 from glasstream_topics.contract import MIB
 from glasstream_topics.errors import TopicError
+from tests.support.topic_configs import TIMEOUT_S, alter, config, wait_until
 
 COUNTS = {"events": 2, "requests": 3}
-TIMEOUT_S = 30.0
-
-
-@pytest.fixture
-def client(kafka: str, prefix: str) -> Iterator[AdminClient]:
-    """A client whose topics of this test's prefix are deleted in the end."""
-    made = AdminClient({"bootstrap.servers": kafka})
-    yield made
-    admin.delete(made, prefix)
 
 
 def partitions(client: AdminClient) -> dict[str, int]:
     """Number of partitions of every topic that the broker lists."""
     return {name: len(topic.partitions) for name, topic in client.list_topics(timeout=TIMEOUT_S).topics.items()}
-
-
-def config(client: AdminClient, topic: str) -> dict[str, ConfigEntry]:
-    """The broker's configuration of a topic."""
-    (future,) = client.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
-    found: dict[str, ConfigEntry] = future.result(TIMEOUT_S)
-    return found
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def alter(client: AdminClient, topic: str, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    for future in client.incremental_alter_configs([resource]).values():
-        future.result(TIMEOUT_S)
-    wait_until(lambda: config(client, topic)[name].value == value)
 
 
 def test_topics_are_created_left_as_they_are_compared_and_deleted(

@@ -18,16 +18,16 @@ from faust.transport.consumer import Consumer as FaustConsumer
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
 
-from glasstream.brokers.embedded import EmbeddedKafka
-from glasstream.transport.app import StreamApp
-from glasstream.transport.connection import Connection
-from glasstream.transport.consumer import Consumer, ConsumerThread, Transport
-from glasstream.transport.lane import Lane
-from glasstream.transport.records import ConsumerRecord, ProducerRecord
-from glasstream.transport.snapshot_table import TableSpec
-from glasstream.transport.stateful import StatefulStage
-from glasstream.transport.stateless import StatelessStage
-from tests.transport.harness import (
+from glasstream.app.brokers.embedded import EmbeddedKafka
+from glasstream.kafka.transport.app import StreamApp
+from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.consumer import Consumer, ConsumerThread, Transport
+from glasstream.kafka.transport.lane import Lane
+from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.snapshot_table import TableSpec
+from glasstream.kafka.transport.stateful import StatefulStage
+from glasstream.kafka.transport.stateless import StatelessStage
+from tests.support.transport_harness import (
     Total,
     Totals,
     committed_offset,
@@ -256,7 +256,7 @@ def test_a_worker_whose_known_brokers_are_all_gone_asks_the_addresses_that_it_wa
     """Behave as when the only live broker goes away and the others come back."""
     link = embedded_topics(embedded, prefix)
     if not cured:
-        monkeypatch.setattr("glasstream.transport.consumer._remember_bootstrap", lambda client: None)
+        monkeypatch.setattr("glasstream.kafka.transport.consumer._remember_bootstrap", lambda client: None)
     totals = Totals(prefix)
 
     async def run() -> int:

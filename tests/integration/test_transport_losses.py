@@ -7,11 +7,11 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from glasstream.stages.health import StageHealth
-from glasstream.transport.connection import Connection
-from glasstream.transport.records import ConsumerRecord, ProducerRecord
-from glasstream.transport.stateless import StatelessStage
-from tests.transport.harness import (
+from glasstream.kafka.stages.health import StageHealth
+from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.stateless import StatelessStage
+from tests.support.transport_harness import (
     Total,
     Totals,
     make_topics,

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from confluent_kafka import Producer
 
-from glasstream.errors import BrokerError, FencedError, UnavailableError
-from glasstream.transport.connection import Connection
-from glasstream.transport.progress import read_to_end, watermarks
-from glasstream.transport.records import ProducerRecord
-from glasstream.transport.transactions import TransactionalProducer
-from glasstream.transport.watch import Follower
-from tests.transport.harness import (
+from glasstream.base.errors import BrokerError, FencedError, UnavailableError
+from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.progress import read_to_end, watermarks
+from glasstream.kafka.transport.records import ProducerRecord
+from glasstream.kafka.transport.transactions import TransactionalProducer
+from glasstream.kafka.transport.watch import Follower
+from tests.support.transport_harness import (
     Totals,
     make_topics,
     options,

@@ -1,6 +1,6 @@
 """Workers of a stage in one group: told to stop, joined by others, under load. Only a broker has groups of two.
 
-Workers that are killed or paused are in `test_recovery.py`, single stages in `tests/transport/test_stages.py`.
+Workers that are killed or paused are in `test_recovery.py`, single stages in `tests/kafka/transport/test_stages.py`.
 """
 
 import asyncio
@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka import ConsumerGroupState, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from glasstream.transport.connection import Connection
-from glasstream.transport.producers import ConfirmedProducer
-from glasstream.transport.records import ConsumerRecord, ProducerRecord
-from glasstream.transport.snapshot_table import TableSpec
-from glasstream.transport.stateless import StatelessStage
-from glasstream.transport.worker import ExitCode
-from tests.transport.harness import (
+from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.producers import ConfirmedProducer
+from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.snapshot_table import TableSpec
+from glasstream.kafka.transport.stateless import StatelessStage
+from glasstream.kafka.transport.worker import ExitCode
+from tests.support.transport_harness import (
     Totals,
     Worker,
     make_topics,

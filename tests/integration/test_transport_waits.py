@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from glasstream.brokers.local import Kafka
-from glasstream.errors import FencedError
-from glasstream.stages.health import StageHealth
-from glasstream.transport import consumer, stateful
-from glasstream.transport.connection import Connection
-from glasstream.transport.progress import watermarks
-from glasstream.transport.records import ConsumerRecord, ProducerRecord
-from glasstream.transport.stateless import StatelessStage
-from glasstream.transport.transactions import TransactionalProducer
-from glasstream.transport.worker import CLOSE_PATIENCE, STOP_PATIENCE, ExitCode
-from tests.transport.harness import (
+from glasstream.app.brokers.local import Kafka
+from glasstream.base.errors import FencedError
+from glasstream.kafka.stages.health import StageHealth
+from glasstream.kafka.transport import consumer, stateful
+from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.progress import watermarks
+from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.stateless import StatelessStage
+from glasstream.kafka.transport.transactions import TransactionalProducer
+from glasstream.kafka.transport.worker import CLOSE_PATIENCE, STOP_PATIENCE, ExitCode
+from tests.support.transport_harness import (
     Gate,
     Totals,
     Worker,

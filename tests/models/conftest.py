@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from river.datasets import synth
 
-from glasstream.ingest.features import FeatureTable
+from glasstream.events.features import FeatureTable
 from glasstream.models.codec import snapshot
-from glasstream.models.compiler.compile import compile_model
-from glasstream.models.contract.checks import check_splits
-from glasstream.models.contract.predictor import NO_LABEL, Output, Predictor
-from glasstream.models.live.generic import GenericPredictor
-from tests.models.examples import EXAMPLES, Example
+from glasstream.models.predictors.checks import check_splits
+from glasstream.models.predictors.predictor import NO_LABEL, Output, Predictor
+from glasstream.models.river.compile import compile_model
+from glasstream.models.river.generic import GenericPredictor
+from tests.support.model_examples import EXAMPLES, Example
 
 Event = tuple[dict[str, Any], Any]
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from glasstream.errors import ModelError
-from glasstream.models.contract.checks import check_splits
-from glasstream.models.contract.predictor import Output
+from glasstream.base.errors import ModelError
+from glasstream.models.predictors.checks import check_splits
+from glasstream.models.predictors.predictor import Output
 
 
 class _OwnPredictor:

@@ -3,7 +3,7 @@
 import pytest
 from river import compose, drift, forest, linear_model, multiclass, optim, preprocessing, tree
 
-from tests.examples import some
+from tests.support.examples import some
 
 MOMENTS = 12
 QUICK_CLASSIFIERS = [

@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from tests.examples import some
 from tests.models.conftest import example_events, mixed, odd_rows
-from tests.models.examples import CLASSIFIERS, EXAMPLES, LEAVES, REGRESSORS, encoded
+from tests.support.examples import some
+from tests.support.model_examples import CLASSIFIERS, EXAMPLES, LEAVES, REGRESSORS, encoded
 
 MOMENTS = 20
 ROWS = 500

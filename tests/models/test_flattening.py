@@ -18,11 +18,10 @@ from river import (
 )
 from river.tree.nodes.branch import DTBranch
 
-from glasstream.errors import ModelError, NotCompilable
-from glasstream.ingest.features import FeatureTable
+from glasstream.base.errors import ModelError, NotCompilable
+from glasstream.events.features import FeatureTable
 from glasstream.models.codec.warm_up import warm_up
-from glasstream.models.compiler.compile import compile_model
-from glasstream.models.kernels import (
+from glasstream.models.predictors.kernels import (
     average,
     bayes,
     committee,
@@ -33,7 +32,8 @@ from glasstream.models.kernels import (
     transform,
     walk,
 )
-from glasstream.models.live.generic import GenericPredictor
+from glasstream.models.river.compile import compile_model
+from glasstream.models.river.generic import GenericPredictor
 
 
 def _branches(node):

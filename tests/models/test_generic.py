@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from river import base, compose, forest, linear_model, naive_bayes, neighbors, preprocessing, tree
 
-from glasstream.errors import ModelError
-from glasstream.ingest.features import FeatureTable
-from glasstream.ingest.limits import IngestLimits
-from glasstream.models.contract.checks import check_splits
-from glasstream.models.live.generic import GenericPredictor
+from glasstream.base.errors import ModelError
+from glasstream.events.features import FeatureTable
+from glasstream.events.limits import IngestLimits
+from glasstream.models.predictors.checks import check_splits
+from glasstream.models.river.generic import GenericPredictor
 
 
 class _LabelsOnly(base.Classifier):

@@ -14,20 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import compose, linear_model, multiclass, optim, preprocessing
 
-from glasstream.errors import FrameError, ModelError, NotCompilable
-from glasstream.ingest.admission import Task
-from glasstream.ingest.features import FeatureTable
-from glasstream.learning import families
-from glasstream.learning.linear.kernels import learn_rows
-from glasstream.learning.linear.live import LiveLinear, take
-from glasstream.learning.live import Columns
-from glasstream.models.compiler.compile import compile_model
-from glasstream.models.live.catalogue import model_factory
-from glasstream.models.live.stream_model import StreamModel
-from tests.examples import examples, some
-from tests.learning.equality import blocks
-from tests.learning.streams import data_set, made_streams
-from tests.learning.test_live import resealed
+from glasstream.base.errors import FrameError, ModelError, NotCompilable
+from glasstream.events.admission import Task
+from glasstream.events.features import FeatureTable
+from glasstream.models.online import families
+from glasstream.models.online.linear.kernels import learn_rows
+from glasstream.models.online.linear.live import LiveLinear, take
+from glasstream.models.online.live import Columns
+from glasstream.models.river.catalogue import model_factory
+from glasstream.models.river.compile import compile_model
+from glasstream.models.stream_model import StreamModel
+from tests.support.equality import blocks
+from tests.support.examples import examples, some
+from tests.support.learning_streams import data_set, made_streams
+from tests.support.live_models import resealed
 
 Event = tuple[dict[str, float], Any]
 
@@ -245,7 +245,7 @@ def test_explainers_get_the_bytes_of_the_compiled_river_model(kind: str, events:
 
 
 def test_more_features_and_forms_than_there_is_room_for_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glasstream.learning.linear.live._FORMS", 3)
+    monkeypatch.setattr("glasstream.models.online.linear.live._FORMS", 3)
     river, live = MODELS["regression"](), take(MODELS["regression"]())
     events = [({f"f{(n * place) % 90}": float(place) for place in range(1, 8)}, n / 200) for n in range(200)]
     assert by_row(live, events, "regression") == by_row(river, events, "regression")

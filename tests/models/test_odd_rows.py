@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.examples import examples
 from tests.models.conftest import Made
-from tests.models.examples import EXAMPLES
+from tests.support.examples import examples
+from tests.support.model_examples import EXAMPLES
 
 NUMBER = st.one_of(st.floats(-12, 12), st.sampled_from([0.0, -0.0, 5.0, 1e-300, -1e6, 1e9]))
 TEXT = st.sampled_from(["red", "green", "blue", "grey", "t0", "t1", "t9", "never seen", ""])

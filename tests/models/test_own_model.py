@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from river import linear_model
 
-from glasstream.errors import ModelError, ModelRaised
-from glasstream.ingest.admission import Task
-from glasstream.models.live.catalogue import model_factory
-from glasstream.models.live.stream_model import StreamModel
+from glasstream.base.errors import ModelError, ModelRaised
+from glasstream.events.admission import Task
+from glasstream.models.river.catalogue import model_factory
+from glasstream.models.stream_model import StreamModel
 
 HERE = __name__
 

@@ -6,14 +6,14 @@ import pkgutil
 
 import pytest
 
-from glasstream.errors import NotCompilable
-from glasstream.models import kernels
+from glasstream.base.errors import NotCompilable
 from glasstream.models.codec.serialization import FORMS
-from glasstream.models.compiler.compile import FAMILIES
-from glasstream.models.compiler.transformers import TRANSFORMERS
-from glasstream.models.fixed.translate import translate
-from tests.fixed.exports import described
-from tests.models.examples import EXAMPLES, parts
+from glasstream.models.onnx.translate import translate
+from glasstream.models.predictors import kernels
+from glasstream.models.river.compile import FAMILIES
+from glasstream.models.river.transformers import TRANSFORMERS
+from tests.support.model_examples import EXAMPLES, parts
+from tests.support.onnx_exports import described
 
 
 def test_every_form_is_registered():

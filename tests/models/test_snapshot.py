@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import forest, linear_model, multiclass, preprocessing, tree
 
-from glasstream.errors import AuthenticationError, FrameError, GlasstreamError, ModelError
+from glasstream.base.errors import AuthenticationError, FrameError, GlasstreamError, ModelError
 from glasstream.models.codec import snapshot
 from glasstream.models.codec.authentication import open_sealed, seal
-from glasstream.models.compiler.compile import compile_model
+from glasstream.models.river.compile import compile_model
 from glasstream_topics import frames
-from tests.examples import examples
-from tests.models.examples import EXAMPLES
+from tests.support.examples import examples
+from tests.support.model_examples import EXAMPLES
 
 KEY = b"k" * 32
 MAKERS = {

@@ -21,15 +21,15 @@ import numpy as np
 import pytest
 from numba import TypingError
 
-from glasstream.errors import AuthenticationError, FrameError, ModelError
+from glasstream.base.errors import AuthenticationError, FrameError, ModelError
 from glasstream.explain import variants
 from glasstream.models.codec import snapshot
-from glasstream.models.compiler.compile import compile_model
-from glasstream.models.contract.predictor import Output
-from glasstream.models.kernels import tables
+from glasstream.models.predictors.kernels import tables
+from glasstream.models.predictors.predictor import Output
+from glasstream.models.river.compile import compile_model
 from glasstream_topics import frames
 from tests.fuzz.mutations import mutate_bytes
-from tests.models.examples import EXAMPLES
+from tests.support.model_examples import EXAMPLES
 
 ASKED = int(os.environ.get("GLASSTREAM_FUZZ", "0"))
 FAST, SLOW = 1_500, ASKED or 20_000

@@ -5,9 +5,9 @@ import pickle
 import pytest
 from river import compose, linear_model, preprocessing, tree
 
-from glasstream.errors import FrameError, NotCompilable
+from glasstream.base.errors import FrameError, NotCompilable
 from glasstream.models.codec import serialization, snapshot
-from glasstream.models.compiler.compile import compile_model
+from glasstream.models.river.compile import compile_model
 
 
 def _after(watch, model, events, classification=False):

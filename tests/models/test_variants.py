@@ -8,11 +8,11 @@ from river import drift, forest, linear_model, multiclass, preprocessing, tree
 from river.tree.nodes.branch import DTBranch
 
 from glasstream.explain import variants
-from glasstream.models.contract.predictor import Output
-from glasstream.models.kernels import leaf_sets
-from tests.examples import examples
-from tests.models.random_trees import NUMBERS as TESTED
-from tests.models.random_trees import random_trees
+from glasstream.models.predictors.kernels import leaf_sets
+from glasstream.models.predictors.predictor import Output
+from tests.support.examples import examples
+from tests.support.random_trees import NUMBERS as TESTED
+from tests.support.random_trees import random_trees
 
 CHANGING = {"grace_period": 20, "delta": 0.2, "drift_detector": drift.ADWIN(0.3, clock=4)}
 MODELS = {

@@ -10,14 +10,14 @@ from typing import Any
 import orjson
 from river import base, forest, linear_model, multiclass, naive_bayes, preprocessing
 
-from glasstream.ingest.features import FeatureTable
+from glasstream.events.features import FeatureTable
 from glasstream.models.codec import serialization, snapshot
 from glasstream.models.codec.warm_up import SAMPLES, warm_up
-from glasstream.models.compiler.compile import compile_model
-from glasstream.models.contract.compiled import Compiled
-from glasstream.models.kernels.scored import Ending
-from glasstream.models.kernels.scored_forms import ScoredForms
-from glasstream.models.kernels.scored_trees import ScoredTrees
+from glasstream.models.predictors.compiled import Compiled
+from glasstream.models.predictors.kernels.scored import Ending
+from glasstream.models.predictors.kernels.scored_forms import ScoredForms
+from glasstream.models.predictors.kernels.scored_trees import ScoredTrees
+from glasstream.models.river.compile import compile_model
 from glasstream_topics import frames
 
 FILE = Path(snapshot.__file__).with_name(SAMPLES)

@@ -23,15 +23,15 @@ from click.testing import CliRunner
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from glasstream.brokers.choose import addresses
-from glasstream.command.cli import cli
-from glasstream.configuration import load
-from glasstream.page.access import is_loopback
-from glasstream.stages.build import SEALED
-from glasstream.transport.worker import STOP_PATIENCE
+from glasstream.app.brokers.choose import addresses
+from glasstream.app.command.cli import cli
+from glasstream.app.configuration import load
+from glasstream.app.page.access import is_loopback
+from glasstream.kafka.stages.build import SEALED
+from glasstream.kafka.transport.worker import STOP_PATIENCE
 from tests.conftest import IN_CI
-from tests.ops.command_line import parsed
-from tests.ops.dockerfile import DOCKERFILE, final_stage, instructions, variables
+from tests.support.command_line import parsed
+from tests.support.dockerfile import DOCKERFILE, final_stage, instructions, variables
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yml"
@@ -357,7 +357,7 @@ def test_the_lock_fits_pyproject_and_is_complete(name: str) -> None:
 def test_without_an_engine_the_test_of_the_containers_says_so_in_one_line() -> None:
     nowhere = {**os.environ, "DOCKER_HOST": "unix:///nonexistent/docker.sock"}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.ops.containers"],
+        [sys.executable, "-m", "tests.support.containers"],
         cwd=ROOT,
         env=nowhere,
         capture_output=True,

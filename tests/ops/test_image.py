@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.ops.dockerfile import steps, variables
+from tests.support.dockerfile import steps, variables
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ PRECOMPILED = (
 )
 HERE = (
     ("/build/bin/pip", f"{sys.executable} -m pip"),
-    ("-m glasstream.runner.precompile", f"-c 'from glasstream.runner import precompile; {PRECOMPILED}'"),
+    ("-m glasstream.app.runner.precompile", f"-c 'from glasstream.app.runner import precompile; {PRECOMPILED}'"),
 )
 """What is put in the place of parts of the steps: the dependencies are those of these tests, and not every kernel is
 compiled, for the sake of time."""

@@ -9,13 +9,13 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from glasstream.brokers.choose import addresses
-from glasstream.configuration import load
-from glasstream.health.catalogue import ALL
-from glasstream.stages.build import SEALED
-from glasstream.transport.worker import STOP_PATIENCE
-from tests.ops.command_line import parsed
-from tests.ops.dockerfile import final_stage, variables
+from glasstream.app.brokers.choose import addresses
+from glasstream.app.configuration import load
+from glasstream.kafka.health.catalogue import ALL
+from glasstream.kafka.stages.build import SEALED
+from glasstream.kafka.transport.worker import STOP_PATIENCE
+from tests.support.command_line import parsed
+from tests.support.dockerfile import final_stage, variables
 
 FOLDER = Path(__file__).resolve().parents[2] / "ops" / "kubernetes"
 KUSTOMIZATION: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))

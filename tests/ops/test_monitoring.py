@@ -10,9 +10,9 @@ import promql_parser
 import pytest
 import yaml
 
-from glasstream.health.catalogue import ALL, Metric
-from glasstream.stages.build import STAGES
-from tests.ops.alert_cases import CASES, PER_MINUTE, Case, gone, hold
+from glasstream.kafka.health.catalogue import ALL, Metric
+from glasstream.kafka.stages.build import STAGES
+from tests.support.alert_cases import CASES, PER_MINUTE, Case, gone, hold
 
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = [
@@ -111,7 +111,7 @@ def test_every_graph_has_a_question_a_place_and_a_legend_of_labels_that_it_has()
 
 
 def test_the_settings_that_the_runbook_names_exist() -> None:
-    from glasstream.configuration import load
+    from glasstream.app.configuration import load
 
     text = (ROOT / "ops/docs/runbook.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`((?:limits|checkpoint|novelty|isage|publish)\.\w+)`", text))

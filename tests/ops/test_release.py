@@ -203,7 +203,7 @@ def test_the_wheel_does_outside_of_the_source_tree_what_the_source_does(release:
     away = tmp_path / "away"
     away.mkdir()
     here = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, SOURCES), os.environ.get("PYTHONPATH", "")])}
-    done(sys.executable, "-m", "glasstream.command.main", *RUN, "source", "--broker", "none", cwd=away, env=here)
+    done(sys.executable, "-m", "glasstream.app.command.main", *RUN, "source", "--broker", "none", cwd=away, env=here)
 
     packages = install(release.wheel, tmp_path / "installed")
     give_kernels(packages)

@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from glasstream.command.cli import cli
-from glasstream.errors import InputError
+from glasstream.app.command.cli import cli
+from glasstream.base.errors import InputError
 from glasstream_topics import ALL, Topic, drift, events_dead
 from glasstream_topics.access import READERS, ROLES, Grant, grants
 from glasstream_topics.errors import TopicError

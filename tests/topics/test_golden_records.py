@@ -31,7 +31,7 @@ from glasstream_topics import (
 from glasstream_topics.errors import FrameError, RecordError
 from glasstream_topics.labels import Label
 from glasstream_topics.progress import PARTITION_KEY
-from tests.topics.golden_records import (
+from tests.support.golden_records import (
     DIRECTORY,
     GOLDEN,
     SNAPSHOT,

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from glasstream_topics import contributions, frames, methods, requests
 from glasstream_topics.errors import FrameError
-from tests.topics.golden_records import block, explained, failed, watched
+from tests.support.golden_records import block, explained, failed, watched
 
 any_float = st.floats(width=64)
 NO_CHANGES = {"ipdp.row": np.zeros(0, np.int32), "ipdp.place": np.zeros(0, np.int32), "ipdp.value": np.zeros(0)}

@@ -8,7 +8,7 @@ from river import compose, linear_model
 from glasstream import ExplainedModel, IncrementalPDP, IncrementalPFI
 from glasstream_topics import ALL
 from glasstream_topics.notebook import bar, curve, table
-from tests.topics.golden_records import GOLDEN, checked_in
+from tests.support.golden_records import GOLDEN, checked_in
 
 PUBLIC = {topic.name: topic for topic in ALL if topic.json is not None}
 HOSTILE = "<script>alert(1)</script>&\"'"

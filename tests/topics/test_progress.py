@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from glasstream_topics import progress_aggregator, progress_learner
 from glasstream_topics.errors import FrameError, RecordError
 from glasstream_topics.progress import PARTITION_KEY
-from tests.topics.golden_records import aggregator_partition, aggregator_state, learner_partition, learner_stream
+from tests.support.golden_records import aggregator_partition, aggregator_state, learner_partition, learner_stream
 
 natural = st.integers(0, 2**53)
 names = st.text(max_size=8) | st.sampled_from(["/", "a/0", "\0partition", "partition"])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from glasstream_topics import events, events_dead, importance, predictions, schema
 from glasstream_topics.errors import RecordError
-from tests.examples import examples
-from tests.topics.golden_records import GOLDEN, checked_in
+from tests.support.examples import examples
+from tests.support.golden_records import GOLDEN, checked_in
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 natural = st.integers(0, 2**53)

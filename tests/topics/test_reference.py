@@ -3,12 +3,12 @@
 import msgspec
 import orjson
 
-from glasstream.reference import DIRECTORY, findings, generate
+from glasstream.app.reference import DIRECTORY, findings, generate
 from glasstream_topics import ALL, AVRO, reference
 
 
 def test_the_documents_are_todays() -> None:
-    assert findings() == [], "run `python -m glasstream.reference`"
+    assert findings() == [], "run `python -m glasstream.app.reference`"
 
 
 def test_another_document_would_be_found(tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""The root of the project's errors, and the errors of the contracts."""
+"""The root of the project's errors, and the errors that readers of the topics see."""
 
 
 class GlasstreamError(Exception):
@@ -26,3 +26,15 @@ class VersionError(RecordError):
 
 class TopicError(ContractError):
     """A topic is missing or is not configured as its contract says."""
+
+
+class InputError(GlasstreamError):
+    """A file or an argument of the user cannot be used."""
+
+
+class BrokerError(GlasstreamError):
+    """There is no broker, or it cannot do what is asked."""
+
+
+class UnavailableError(BrokerError):
+    """Brokers do not answer, or too few are up for the request. Retrying helps once they are back."""

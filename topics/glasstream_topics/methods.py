@@ -187,8 +187,8 @@ METHODS: Final[Mapping[str, Method]] = {
 rows for each step (or for all), and the order in which features are added; its values include the feature whose first
 difference the aggregator completes, the model's loss and prediction, the target, and for cross-entropy the bias that
 the correction leaves. iPDP sends the changes of the
-grids from row to row, from which `glasstream.background.grids` makes the points; its values are the ICE curves, one per
-output, and the points at which they were evaluated."""
+grids from row to row, from which `glasstream.explain.sampling.grids` makes the points; its values are the ICE curves,
+one per output, and the points at which they were evaluated."""
 
 TAKEN: Final[Mapping[str, Shape]] = {name: shape for method in METHODS.values() for name, shape in method.draws.items()}
 """All arrays in a block."""

@@ -1,6 +1,6 @@
 """The topic reference and the AsyncAPI document, generated from the contracts.
 
-`python -m glasstream.reference` writes them to `ops/docs`.
+`python -m glasstream.app.reference` writes them to `ops/docs`.
 """
 
 import re
@@ -31,7 +31,7 @@ def page() -> str:
     lines = [
         "# Topics",
         "",
-        "`python -m glasstream.reference` generates this page from the contracts in `topics/`. The same content in",
+        "`python -m glasstream.app.reference` generates this page from the contracts in `topics/`. The same content in",
         "machine-readable form is in [asyncapi.json](asyncapi.json). Topic names begin with the prefix, which is",
         "`glasstream.` by default. The operator chooses all configuration that is not listed.",
         "",

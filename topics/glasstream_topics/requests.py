@@ -44,7 +44,7 @@ class NewCategories(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """How to read the changes of a block's grids: see `glasstream.background.knots`."""
+    """How to read the changes of a block's grids: see `glasstream.explain.sampling.knots`."""
 
     knots: int
     """Number of knots per feature and row."""

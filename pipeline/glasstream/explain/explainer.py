@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.explain import ipdp
+from glasstream.events.admission import Task
 from glasstream.explain.losses import losses, with_classes
+from glasstream.explain.pdp import contributions as ipdp
+from glasstream.explain.registry import REGISTRY
 from glasstream.explain.sizes import REASON
-from glasstream.ingest.admission import Task
-from glasstream.methods.registry import REGISTRY
-from glasstream.models.contract.predictor import Predictor
-from glasstream.models.fixed.runtime import OnnxPredictor
-from glasstream.models.live.generic import GenericPredictor
+from glasstream.models.onnx.runtime import OnnxPredictor
+from glasstream.models.predictors.predictor import Predictor
+from glasstream.models.river.generic import GenericPredictor
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import LABELLED, LARGEST, LOSS, METHODS, WATCHED, method_of, methods_of
 from glasstream_topics.requests import ExplainRequest, only

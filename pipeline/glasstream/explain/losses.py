@@ -23,9 +23,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.errors import SettingsError
-from glasstream.ingest.admission import Task
-from glasstream.jit import kernel
+from glasstream.base.errors import SettingsError
+from glasstream.base.jit import kernel
+from glasstream.events.admission import Task
 
 CLIP = 1e-15
 """Smallest probability that cross-entropy sees: the cost of a certain error is 34.5 instead of infinite."""

@@ -1,12 +1,16 @@
-"""The section `explain` of the settings."""
+"""The settings of explanations: the section `explain`, and one section for each method that has settings of its own."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
 
-from glasstream.changes import ChangesBoth, ChangesExplanations
-from glasstream.errors import SettingsError
+from glasstream.base.changes import ChangesBoth, ChangesExplanations
+from glasstream.base.errors import SettingsError
+from glasstream.explain.sampling.settings import GridSettings
 from glasstream_topics.methods import METHODS
+
+if TYPE_CHECKING:  # it imports River, which explainers do not need
+    from glasstream.models.river.catalogue import ModelSettings
 
 NOVELTY = "novelty"
 """Value of `explain.methods` that starts the novelty detector. It is not an explanation method."""
@@ -81,3 +85,85 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def first_row(self) -> int:
         """The first explained row, t0."""
         return self.start or self.reservoir
+
+
+class IsageSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How iSAGE removes features.
+
+    Attributes
+    ----------
+    inner_samples
+        Number m of background rows whose mean prediction stands for the prediction without some of the features.
+    removal
+        ``marginal`` takes background rows from the reservoir. ``conditional`` draws the removed values given the
+        remaining ones, from a tree that the learner keeps for each feature.
+    fresh
+        Draw new background rows for each feature that is removed, instead of using the same rows for a whole event.
+        Conditional removal always does this.
+    corrected
+        Subtract the bias that a finite `inner_samples` adds to the expected loss, where there is a correction: for the
+        losses `squared` and `brier` with at least 2 samples, and for `cross_entropy` with at least 3. Without a
+        correction, the values are biased, and records contain no intervals.
+    """
+
+    inner_samples: ChangesExplanations[Annotated[int, Meta(ge=1)]] = 5
+    removal: ChangesExplanations[Literal["marginal", "conditional"]] = "marginal"
+    fresh: ChangesExplanations[bool] = False
+    corrected: ChangesExplanations[bool] = True
+
+
+class IpdpSettings(GridSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where effect curves are evaluated, and how much of them is kept.
+
+    Attributes
+    ----------
+    ice
+        Number of single-row curves (ICE curves) kept per feature for display.
+    """
+
+    ice: ChangesExplanations[Annotated[int, Meta(ge=0, le=100)]] = 5
+
+
+class MethodSections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One section for each method that has settings of its own."""
+
+    isage: IsageSettings = IsageSettings()
+    ipdp: IpdpSettings = IpdpSettings()
+
+
+class Watching(Protocol):
+    """What a method asks of the section `drift`."""
+
+    @property
+    def values(self) -> Literal["rows", "smoothed"]: ...
+
+    @property
+    def pd(self) -> Literal["usual", "squares"]: ...
+
+    @property
+    def finds_incidents(self) -> bool: ...
+
+
+class MethodSettings(Protocol):
+    """What a method asks of all settings (`glasstream.flow.settings.Settings`)."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def model(self) -> "ModelSettings": ...
+
+    @property
+    def explain(self) -> ExplainSettings: ...
+
+    @property
+    def isage(self) -> IsageSettings: ...
+
+    @property
+    def ipdp(self) -> IpdpSettings: ...
+
+    @property
+    def drift(self) -> Watching: ...

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from glasstream.methods.registry import REGISTRY
+from glasstream.explain.registry import REGISTRY
 from glasstream_topics.methods import GIVEN, MOST_OUTPUTS, methods_of, numbers_of_a_row
 from glasstream_topics.requests import ExplainRequest, NewCategories, only, refused
 

@@ -14,8 +14,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.jit import kernel
-from glasstream.models.contract.predictor import Output, Predictor
+from glasstream.base.jit import kernel
+from glasstream.models.predictors.predictor import Output, Predictor
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

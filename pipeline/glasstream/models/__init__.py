@@ -1,5 +1,9 @@
-"""Models at one version of their learning, as predictors: River models, compiled to arrays where that is possible.
+"""Everything that predicts or learns.
 
-`contract` states what a predictor is; `kernels` evaluates compiled ones; `compiler` makes them from River models;
-`codec` writes and reads them; `live` holds the River models that learn.
+`predictors` says what a predictor is and has the kernels of compiled ones. `river` compiles River's models and lists
+those that a stream may have. `online` learns trees, forests and linear models in compiled code. `onnx` reads trained
+models, `codec` writes predictors as bytes, and `stream_model` is the model of a stream.
+
+A model knows features and labels. It does not know explanations, settings of stages, or Kafka. Explainers need only
+`predictors` and `codec`, which import no River.
 """

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from glasstream.errors import AuthenticationError
+from glasstream.base.errors import AuthenticationError
 
 _TAG: Final = hashlib.sha256().digest_size
 _LENGTH: Final = struct.Struct("<I")

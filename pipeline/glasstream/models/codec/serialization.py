@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from glasstream.errors import FrameError
-from glasstream.models.contract.arrays import Array, require
-from glasstream.models.contract.compiled import Compiled, Composed, Simple
-from glasstream.models.kernels.bayes import GaussianBayes
-from glasstream.models.kernels.committee import AveragingCommittee, VotingCommittee
-from glasstream.models.kernels.linear import LinearPredictor
-from glasstream.models.kernels.mondrian import MondrianForest
-from glasstream.models.kernels.scored_forms import ScoredForms
-from glasstream.models.kernels.scored_trees import ScoredTrees
-from glasstream.models.kernels.softmax import SoftmaxPredictor
-from glasstream.models.kernels.transform import Transformed
-from glasstream.models.kernels.trees import ClassificationTrees, RegressionTrees
+from glasstream.base.errors import FrameError
+from glasstream.models.predictors.arrays import Array, require
+from glasstream.models.predictors.compiled import Compiled, Composed, Simple
+from glasstream.models.predictors.kernels.bayes import GaussianBayes
+from glasstream.models.predictors.kernels.committee import AveragingCommittee, VotingCommittee
+from glasstream.models.predictors.kernels.linear import LinearPredictor
+from glasstream.models.predictors.kernels.mondrian import MondrianForest
+from glasstream.models.predictors.kernels.scored_forms import ScoredForms
+from glasstream.models.predictors.kernels.scored_trees import ScoredTrees
+from glasstream.models.predictors.kernels.softmax import SoftmaxPredictor
+from glasstream.models.predictors.kernels.transform import Transformed
+from glasstream.models.predictors.kernels.trees import ClassificationTrees, RegressionTrees
 
 _SIMPLE: Final[tuple[type[Simple], ...]] = (
     ClassificationTrees,

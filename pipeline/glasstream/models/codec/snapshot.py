@@ -13,14 +13,14 @@ from typing import Any, Final, cast
 import cramjam
 import numpy as np
 
-from glasstream.errors import AuthenticationError, FrameError, ModelError
+from glasstream.base.errors import AuthenticationError, FrameError, ModelError
 from glasstream.models.codec import serialization
 from glasstream.models.codec.authentication import Key, open_sealed, seal
-from glasstream.models.contract.arrays import Array, require
-from glasstream.models.contract.compiled import Compiled
-from glasstream.models.contract.predictor import Predictor
-from glasstream.models.fixed.runtime import OnnxPredictor
-from glasstream.models.live.generic import GenericPredictor
+from glasstream.models.onnx.runtime import OnnxPredictor
+from glasstream.models.predictors.arrays import Array, require
+from glasstream.models.predictors.compiled import Compiled
+from glasstream.models.predictors.predictor import Predictor
+from glasstream.models.river.generic import GenericPredictor
 from glasstream_topics import frames
 
 KIND: Final = "model"

@@ -7,7 +7,7 @@ import numpy as np
 import orjson
 
 from glasstream.models.codec import snapshot
-from glasstream.models.contract.predictor import Predictor
+from glasstream.models.predictors.predictor import Predictor
 from glasstream_topics import frames
 
 SAMPLES = "samples.json"

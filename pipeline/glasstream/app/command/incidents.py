@@ -1,0 +1,81 @@
+"""`glasstream incidents`: list what happened to streams and their models."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from glasstream.app.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
+from glasstream.app.terminal import say, standard_console
+from glasstream_topics.incidents import VERDICTS
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from glasstream_topics.incidents import Affected, Incident
+
+_COLUMNS = ("stream", "number", "status", "since row", "time", "verdict", "features", "loss")
+_NUMBERS = ("number", "since row")
+
+
+@click.command(short_help="List what happened to streams and their models.")
+@click.option("--stream", help="Only incidents of this stream.")
+@click.option("--json", "as_json", is_flag=True, help="Print the records, one JSON object per line.")
+@data_option
+@settings_options(A_BROKER_OR_DATA)
+def incidents(stream: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
+    """List the incidents on the topic `incidents`, each as of its newest record.
+
+    A sentence about each follows the table. An incident says what changed, since when, and what that did to the loss.
+    It is open, over (all is as it was before), or normal (later rows are compared with the rows since the change).
+    """
+    from glasstream.app.command.expect import reached
+    from glasstream.app.operate.incidents import newest
+    from glasstream_topics.incidents import encode
+
+    with reached(load_settings(common), data) as settings:
+        found = newest(settings, stream, lambda line: say(line, err=True))
+    if as_json:
+        for incident in found:
+            click.echo(encode(incident))
+        return 0
+    console = standard_console()
+    console.print(_table(found) if found else "no incidents")
+    for incident in found:
+        console.print(f"{incident.stream} {incident.incident:,}: {incident.summary}")
+    return 0
+
+
+def _table(found: "list[Incident]") -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    from glasstream.detect.incidents.summary import utc
+
+    table = Table()
+    for column in _COLUMNS:
+        table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
+    for one in found:
+        cells = (
+            one.stream,
+            f"{one.incident:,}",
+            one.status,
+            f"{one.onset.row:,}",
+            "–" if one.onset.ts is None else utc(one.onset.ts),
+            VERDICTS.get(one.verdict, one.verdict),
+            ", ".join(map(_feature, one.features)) or "–",
+            f"{_number(one.loss_before)} → {_number(one.loss_after)} ({one.loss_name})",
+        )
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _feature(affected: "Affected") -> str:
+    """Return the name of a feature, and what happened to its values."""
+    return affected.feature if affected.fault is None else f"{affected.feature} ({affected.fault})"
+
+
+def _number(value: float | None) -> str:
+    from glasstream.app.runner.tables import number
+
+    return "–" if value is None else number(value)

@@ -1,0 +1,85 @@
+"""`glasstream intake try`: see what the intake would make of the messages of a topic."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from glasstream.app.command.options import load_settings, settings_options
+from glasstream.app.terminal import say, standard_console
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from glasstream.app.operate.intake import Trial
+
+_REJECTED = 5
+
+
+@click.group()
+def intake() -> None:
+    """Read events from topics of other programs."""
+
+
+@intake.command(name="try", short_help="Show the events that messages of a topic would become.")
+@click.option("--topic", help="Full name of the topic. It sets intake.topics.")
+@click.option("--target", help="Field with the target. It sets intake.target.")
+@click.option(
+    "--messages", type=click.IntRange(1, 100_000), default=1_000, show_default=True, help="Number of messages to read."
+)
+@settings_options()
+def try_topic(topic: str | None, target: str | None, messages: int, **common: Any) -> int:
+    """Show what the intake would make of the newest messages of a topic, and propose settings. Write nothing.
+
+    The command lists the fields of the messages, proposes a mapping, and shows five events and what would be rejected.
+    """
+    from glasstream.app.command.expect import expect_broker
+    from glasstream.app.operate.intake import attempt
+
+    settings = load_settings(common, {"intake.topics": topic, "intake.target": target})
+    expect_broker(settings)
+    trial = attempt(settings, messages)
+    console = standard_console()
+    say(f"{trial.messages:,} messages with {trial.documents:,} documents")
+    console.print(_table(trial))
+    chosen = settings.intake
+    lines = {"topics": chosen.topics or "", "format": chosen.format, "stream": chosen.stream, "id": chosen.id}
+    lines |= {"target": chosen.target} if chosen.target else {}
+    say("\nsettings (a line that begins with # is a default):\n\n    [intake]")
+    defaults = type(chosen)()
+    for name, value in {**lines, **trial.proposal}.items():
+        mark = "# " if getattr(defaults, name) == value else ""
+        note = "   # proposed" if name in trial.proposal else ""
+        say(f"    {mark}{name} = {_quoted(value)}{note}")
+    if "target" not in trial.proposal and not chosen.target:
+        say("    # target: no field has the name of a target; without one, events have no labels")
+    for name, path in trial.lacking.items():
+        say(f"\nno message has the field {path!r} of intake.{name}: the table above lists the fields")
+    say(f"\nevents: {trial.made:,}")
+    for stream, event in trial.events:
+        say(f"    {stream}: {event}")
+    say(f"\nrejected: {len(trial.rejected):,}")
+    for reason, place, detail in trial.rejected[:_REJECTED]:
+        say(f"    {place}: {reason}: {detail}")
+    if len(trial.rejected) > _REJECTED:
+        say(f"    ... and {len(trial.rejected) - _REJECTED:,} more")
+    return 0
+
+
+def _quoted(value: str) -> str:
+    """Return a text as TOML."""
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _table(trial: "Trial") -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for column in ("field", "type", "present", "values", "example"):
+        table.add_column(column, justify="right" if column in ("present", "values") else "left", overflow="fold")
+    for one in trial.fields:
+        example = one.example if len(one.example) <= 40 else f"{one.example[:39]}…"
+        table.add_row(*map(Text, (one.name, one.kind, f"{one.present:,}", f"{one.values:,}", example)))
+    return table

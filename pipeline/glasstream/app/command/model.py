@@ -1,0 +1,91 @@
+"""`glasstream model`: replace the model of a running stream, and list the models that it can have."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from glasstream.app.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
+from glasstream.app.terminal import say, standard_console
+
+
+@click.group()
+def model() -> None:
+    """Replace the model of a stream whose model is already trained."""
+
+
+@model.command(short_help="Replace the model of a running stream.")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--digest", help="SHA-256, or how it begins, of a model that was pushed before, in place of FILE.")
+@click.option("--stream", help="Stream that gets the model.  [default: none, the file is only stored]")
+@click.option("--wait", is_flag=True, help="Wait until the learner has used the model, or has refused it.")
+@data_option
+@settings_options(A_BROKER_OR_DATA)
+def push(
+    file: Path | None, digest: str | None, stream: str | None, wait: bool, data: Path | None, **common: Any
+) -> int:
+    """Replace the model of a running stream by the one in FILE, an ONNX file, or by one that was pushed before.
+
+    The command stores the file on the topic `models`, and writes a mark to `events`. Events after the mark are
+    predicted and explained by the new model. If the model does not fit the stream, the mark becomes a dead letter with
+    the reason, and the stream keeps its model.
+    """
+    from glasstream.app.command.expect import reached
+    from glasstream.app.operate.mark import known, wait_until_passed
+    from glasstream.app.operate.models import find, letters_end, name_model, read_file, refusal, store
+    from glasstream.app.operate.state import state
+    from glasstream.base.errors import InputError
+
+    if (file is None) == (digest is None):
+        raise InputError("model push: expected FILE or --digest, got both or neither of them")
+    if stream is None and (digest is not None or wait):
+        raise InputError("model push: expected --stream, the stream that gets the model, with --digest or --wait")
+    with reached(load_settings(common), data) as settings:
+        if stream is not None:
+            known(state(settings), stream)
+        if file is not None:
+            name = store(settings, read_file(str(file), settings))
+            say(f"{file}: stored as {name}")
+        else:
+            name = find(settings, digest or "")
+        if stream is not None:
+            end = letters_end(settings, stream) if wait else 0
+            mark = name_model(settings, stream, name)
+            say(f"{mark.place}: the next event of stream {stream} is predicted by the model {name}, if it fits")
+            if wait:
+                wait_until_passed(mark, settings, lambda line: say(line, err=True), ("learner",))
+                reason = refusal(settings, mark, end)
+                if reason is not None:
+                    say(f"{mark.place}: the learner has refused the model: {reason}", err=True)
+                    return 1
+                say(f"stream {stream} uses the model")
+    return 0
+
+
+@model.command("list", short_help="List the models that were pushed.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per model.")
+@data_option
+@settings_options(A_BROKER_OR_DATA)
+def list_models(as_json: bool, data: Path | None, **common: Any) -> int:
+    """List the models on the topic `models` with the streams that use them, oldest first."""
+    import msgspec
+    from rich.table import Table
+    from rich.text import Text
+
+    from glasstream.app.command.expect import reached
+    from glasstream.app.operate.models import stored
+
+    with reached(load_settings(common), data) as settings:
+        found = stored(settings)
+    if as_json:
+        for one in found:
+            click.echo(msgspec.json.encode(one))
+        return 0
+    table = Table()
+    for column in ("SHA-256", "bytes", "streams"):
+        table.add_column(column, justify="right" if column == "bytes" else "left", overflow="fold")
+    for one in found:
+        streams = ", ".join(one.streams) or "–"
+        table.add_row(*map(Text, (one.digest, f"{one.bytes:,}", streams if one.whole else "damaged: push it again")))
+    standard_console().print(table if found else "no models were pushed")
+    return 0

@@ -1,0 +1,171 @@
+"""Try the intake on messages of a topic: propose settings, and show the events that it would make. Write nothing."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import orjson
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from glasstream.app.operate.topic_reader import offsets, read_records
+from glasstream.base.errors import BrokerError, InputError, TopicError
+from glasstream.events.mapping.fields import ABSENT, path_text, value_at
+from glasstream.events.mapping.formats import Format
+from glasstream.events.mapping.mapper import Mapping as EventMapping
+from glasstream.events.mapping.mapper import event_rules, make_kinds
+from glasstream.events.mapping.misfit import Misfit
+from glasstream.events.mapping.proposal import FieldOfSample, fields_of, proposal
+from glasstream.events.message import Message
+from glasstream.flow.settings import Settings
+from glasstream.kafka.stages.intake import Intake
+from glasstream.kafka.stages.schemas import format_maker
+from glasstream.kafka.transport.connection import connection
+from glasstream.kafka.transport.topic_check import check_topics
+from glasstream_topics import events, events_dead
+
+_SHOWN = 5
+
+
+@dataclass(slots=True)
+class Trial:
+    """Result of a trial.
+
+    Attributes
+    ----------
+    messages, documents
+        Number of messages that were read, and of the documents in them.
+    fields
+        Fields that the mapping uses.
+    lacking
+        Fields that a setting names and no document has, by the name of the setting.
+    proposal
+        Settings that are proposed, by name.
+    events
+        The first events with their streams, as JSON.
+    made
+        Number of events.
+    rejected
+        Reason, position and detail of each rejected message.
+    """
+
+    messages: int = 0
+    documents: int = 0
+    fields: list[FieldOfSample] = field(default_factory=list)
+    lacking: dict[str, str] = field(default_factory=dict)
+    proposal: dict[str, str] = field(default_factory=dict)
+    events: list[tuple[str, str]] = field(default_factory=list)
+    made: int = 0
+    rejected: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+def attempt(settings: Settings, count: int) -> Trial:
+    """Read up to `count` messages of each topic of `intake.topics`, and return what the intake would do with them.
+
+    Raises
+    ------
+    InputError
+        No topic is named, or the topics are empty.
+    BrokerError, TopicError
+        A topic cannot be read.
+    UnavailableError
+        The schema registry cannot be reached.
+    """
+    intake = settings.intake
+    if not intake.sources:
+        raise InputError("--topic: expected the name of a topic, got none; or set intake.topics")
+    intake.expect_usable(settings.prefix)
+    messages = [message for name in intake.sources for message in _sample(settings, name, count)]
+    if not messages:
+        raise InputError(f"expected messages on {', '.join(intake.sources)}, found none; send some, and try again")
+    return judge(settings, messages, format_maker(intake, os.environ))
+
+
+def judge(settings: Settings, messages: Sequence[Message], make: Callable[[str], Format]) -> Trial:
+    """Return what the intake would do with messages.
+
+    Parameters
+    ----------
+    make
+        Function that returns a format by its name.
+    """
+    intake = settings.intake
+    trial = Trial(messages=len(messages))
+    documents, _ = _documents(make(intake.format), messages)
+    if intake.format == "json" and not documents:
+        lines, wrong = _documents(make("json-lines"), messages)
+        if lines and not wrong:
+            trial.proposal["format"], documents = "json-lines", lines
+    trial.documents = len(documents)
+    kinds = make_kinds(intake, labels=False)
+    rules = event_rules(intake, settings.limits.stream_bytes)
+    mapping = EventMapping(rules, kinds)
+    values = [pair for document in documents for pair in mapping.values(document)]
+    kinds.hold(kinds.inferred(values, settings.limits.features))
+    trial.fields = fields_of(values, kinds.all)
+    named = {"target": rules.target, "id": rules.id, "ts": rules.ts, "stream": rules.stream}
+    for name, reference in named.items():
+        path = None if reference is None else reference.path
+        if path is not None and documents and all(value_at(one, path) is ABSENT for one in documents):
+            trial.lacking[name] = path_text(path)
+    trial.proposal |= proposal(intake, trial.fields, len(documents))
+    tried = msgspec.structs.replace(settings, intake=msgspec.structs.replace(intake, **trial.proposal))
+    stage = Intake(tried, make, lambda types: types)
+    _show(trial, stage, messages, settings)
+    return trial
+
+
+def _documents(reader: Format, messages: Sequence[Message]) -> tuple[list[dict[str, Any]], int]:
+    """Return the documents of messages, and the number of what cannot be read."""
+    documents: list[dict[str, Any]] = []
+    bad = 0
+    reader.prepare([(message.topic, message.value or b"") for message in messages])
+    for message in messages:
+        try:
+            found, _ = reader.read(message.topic, message.value or b"")
+        except Misfit:
+            bad += 1
+            continue
+        documents += [one for one in found if not isinstance(one, Misfit)]
+        bad += sum(isinstance(one, Misfit) for one in found)
+    return documents, bad
+
+
+def _sample(settings: Settings, name: str, count: int) -> list[Message]:
+    link = connection(settings)
+    try:
+        check_topics(link, {name: None})
+    except TopicError as error:
+        raise TopicError(f"expected to find and read the topic {name}: {str(error).partition('. Check')[0]}") from error
+    try:
+        partitions = AdminClient(link.client()).list_topics(name, timeout=10).topics[name].partitions
+    except KafkaException as error:
+        raise BrokerError(f"{name} cannot be read: {error.args[0].str()}") from error
+    ends = offsets(link, [(name, number) for number in partitions])
+    each = max(1, -(-count // max(1, sum(end > first for first, end in ends.values()))))
+    begin = {place: max(first, end - 2 * each) for place, (first, end) in ends.items()}
+    found: list[Message] = []
+    taken = dict.fromkeys(begin, 0)
+    for one in read_records(link, begin, read_committed=True):
+        place = (one.topic, one.partition)
+        if taken[place] < each and len(found) < count:
+            taken[place] += 1
+            value = one.value if isinstance(one.value, bytes) else None
+            found.append(Message(*place, one.offset, one.key, value, one.timestamp))
+    return found
+
+
+def _show(trial: Trial, stage: Intake, messages: Sequence[Message], settings: Settings) -> None:
+    name = settings.prefix + events.TOPIC.name
+    for record in stage.handle(messages):
+        if record.topic == name:
+            content = orjson.loads(record.value or b"")
+            elements = content if isinstance(content, list) else [content]
+            trial.made += len(elements)
+            for element in elements[: _SHOWN - len(trial.events)]:
+                trial.events.append(((record.key or b"").decode(), orjson.dumps(element).decode()))
+        else:
+            said = events_dead.decode(record.headers)
+            trial.rejected.append((said.reason, f"{said.topic}[{said.partition}]@{said.offset}", said.detail))

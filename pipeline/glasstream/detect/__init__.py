@@ -1,0 +1,4 @@
+"""What watches a stream: drift detectors, incidents and their verdicts, novelty with GBMAP, recorded baselines.
+
+A detector knows series of numbers and rows. It does not know where they come from, and publishes nothing.
+"""

@@ -1,0 +1,1 @@
+"""Detectors that watch series of numbers; `settings` registers them."""

@@ -1,0 +1,1 @@
+"""Sequential tests of rows, labels, loss and explanations, and the verdicts on what they find."""

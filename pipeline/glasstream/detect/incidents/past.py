@@ -1,0 +1,51 @@
+"""How high the loss of a model has been before."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.base import form
+from glasstream.base.form import LARGEST_SUM, Count
+
+SETTLED: Final = 300
+"""First rows that do not count, because a model that has hardly begun to learn is at its worst."""
+RUN: Final = 600
+"""Number of rows over which the loss is averaged."""
+_OUTLIER = 100.0  # times the mean: larger losses count as this one
+
+
+@dataclass(slots=True)
+class Past:
+    """The highest mean loss of `RUN` consecutive rows, so far."""
+
+    rows: Count = 0
+    whole: float = 0.0
+    """Sum of all losses."""
+    run: float = 0.0
+    """Sum of the losses of the current run."""
+    highest: float | None = None
+    """None before the first run has ended."""
+
+    def add(self, losses: NDArray[np.float64]) -> None:
+        """Add the losses of the next rows."""
+        for one in losses.tolist():
+            loss = min(one, _OUTLIER * self.whole / self.rows) if self.rows >= SETTLED else one
+            self.rows += 1
+            self.whole += loss
+            if self.rows > SETTLED:
+                self.run += loss
+                if (self.rows - SETTLED) % RUN == 0:
+                    mean, self.run = self.run / RUN, 0.0
+                    self.highest = mean if self.highest is None else max(self.highest, mean)
+
+    def check(self) -> None:
+        """Raise FrameError unless the numbers are sums of losses."""
+        highest = 0.0 if self.highest is None else self.highest
+        largest = max(map(abs, (self.whole, self.run, highest)))
+        form.expect(largest <= LARGEST_SUM, f"sums within ±{LARGEST_SUM:g}", largest, "past losses")
+
+    def exceeded(self, loss: float) -> bool:
+        """Return whether a mean loss is higher than that of any run."""
+        return self.highest is None or loss > self.highest

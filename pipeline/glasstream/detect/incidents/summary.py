@@ -1,0 +1,112 @@
+"""One sentence about an incident."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from glasstream.detect.incidents.verdict import BROKEN, Judgement
+from glasstream_topics.incidents import Affected, Onset
+
+_FAULTS = {
+    "missing": "{} is often missing",
+    "constant": "{} has only one value",
+    "shifted": "{} has other values",
+    "alive": "{} came alive",
+}
+_OF_TWO = {"swapped": "{} arrive swapped", "apart": "{} no longer go together"}
+
+
+def summary(judgement: Judgement, onset: Onset, loss_name: str, before: float, after: float) -> str:
+    """Return what happened, since when, and what it did to the loss."""
+    what, more = _what(judgement)
+    time = f" ({utc(onset.ts)})" if onset.ts is not None else ""
+    return f"{what} since row {onset.row:,}{time}{more}; {_loss(loss_name, before, after)}."
+
+
+def of_replacement(
+    onset: Onset, loss_name: str, before: float | None, after: float | None, more: Sequence[str], less: Sequence[str]
+) -> str:
+    """Return that the model was replaced, when, and what that did to the loss and to what the model relies on."""
+    time = f" ({utc(onset.ts)})" if onset.ts is not None else ""
+    parts = [f"the model was replaced at row {onset.row:,}{time}"]
+    if before is not None and after is None:
+        parts.append(f"the {_called(loss_name)} loss was {before:.3g}")
+    elif before is not None and after is not None:
+        parts.append(_loss(loss_name, before, after))
+    gained, lost = (f"{word} on {_listed([*names])}" for word, names in (("more", more), ("less", less)))
+    relies = [text for text, names in ((gained, more), (lost, less)) if names]
+    if relies:
+        parts.append(f"it relies {' and '.join(relies)}")
+    return f"{'; '.join(parts)}."
+
+
+def utc(ts: int) -> str:
+    """Return a time in milliseconds since 1970 for people.
+
+    >>> utc(1_767_225_840_000)
+    '2026-01-01 00:04 UTC'
+    """
+    return f"{np.datetime_as_string(np.datetime64(ts, 'ms'), unit='m').replace('T', ' ')} UTC"
+
+
+def _what(judgement: Judgement) -> tuple[str, str]:
+    """Return what happened, and what to add after the row."""
+    features = judgement.features
+    match judgement.verdict:
+        case "feature_broken":
+            return _listed(_parts([one for one in features if one.fault in BROKEN])), ""
+        case "feature_alive":
+            return f"{_names([one for one in features if one.fault == 'alive'])} came alive", ""
+        case "data_moved":
+            moved = [one for one in features if one.fault != "apart"]
+            parts = [f"{_names(moved)} moved"] if moved else []
+            parts += _parts([one for one in features if one.fault == "apart"])
+            return _listed(parts), ", and the labels follow the same rule as before"
+        case "concept_moved":
+            return "the labels follow another rule", ", although the inputs are as before"
+        case "labels_shifted":
+            return "the shares of the labels changed", ""
+        case "model_replaced":
+            return "the model got worse", ", although rows with equal inputs have the same labels as before"
+        case "reasoning_moved":
+            return f"the model relies differently on {_names(features)}", ", although inputs and labels are as before"
+        case _:
+            return "something changed", ", and the evidence fits no single cause"
+
+
+def _parts(features: list[Affected]) -> list[str]:
+    """Return what happened to each feature, or to two features together."""
+    parts: list[str] = []
+    done: set[str] = set()
+    for one in features:
+        if one.feature in done:
+            continue
+        done.add(one.feature)
+        if one.fault in _OF_TWO and one.other is not None:
+            done.add(one.other)
+            parts.append(_OF_TWO[one.fault].format(" and ".join(sorted([one.feature, one.other]))))
+        elif one.fault == "scaled":
+            parts.append(f"{one.feature} is multiplied by {one.factor:g}")
+        else:
+            parts.append(_FAULTS[one.fault or ""].format(one.feature))
+    return parts
+
+
+def _names(features: list[Affected]) -> str:
+    return _listed([one.feature for one in features])
+
+
+def _listed(parts: list[str]) -> str:
+    shown = parts[:3] + ([f"{len(parts) - 3} more"] if len(parts) > 3 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "nothing"
+
+
+def _loss(name: str, before: float, after: float) -> str:
+    name = _called(name)
+    if abs(after - before) < 0.05 * max(abs(before), abs(after), 1e-12):
+        return f"the {name} loss stayed at {after:.3g}"
+    return f"the {name} loss {'rose' if after > before else 'fell'} from {before:.3g} to {after:.3g}"
+
+
+def _called(loss: str) -> str:
+    return {"brier": "Brier", "zero_one": "zero-one", "cross_entropy": "cross-entropy"}.get(loss, loss)

@@ -1,0 +1,1 @@
+"""The windows, maps and scores with which a stream's new rows are compared."""

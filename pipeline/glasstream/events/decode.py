@@ -1,0 +1,267 @@
+"""Decode messages of `events` into events and labels, with a reason for everything else.
+
+A message is an event, a label, an array of these, or a mark. Good messages take the fast path: one typed decode of the
+whole message, or a second one if it contains labels. If that fails, each element is decoded separately, so that the
+good elements are used and each bad element has its own reason. Each element is decoded from its own bytes by the same
+typed decoder, so that an event means the same alone and in an array. A message is rejected as a whole only if it is not
+JSON, or is nested too deep to be split.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import orjson
+
+from glasstream.events.features import Value
+from glasstream.events.json_advice import json_advice
+from glasstream_topics import events
+from glasstream_topics.errors import RecordError
+from glasstream_topics.events import LARGEST, Event
+from glasstream_topics.events_dead import Reason
+from glasstream_topics.labels import Label
+
+ID_BYTES = 256
+"""Longest `id` in UTF-8 bytes, or in digits of an integer. It is part of the contract of `events`."""
+_LARGEST_ID = 10**ID_BYTES - 1
+_SMALLEST_ID = -(10 ** (ID_BYTES - 1)) + 1
+_SMALLEST_TS, _LARGEST_TS = -(2**63), 2**63 - 1
+"""Bounds of `ts`: a signed integer of 64 bits, which JSON, Avro, Arrow and databases hold alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Element that is neither event nor label. `index` is its place in the array; None means the whole message."""
+
+    index: int | None
+    reason: Reason
+    detail: str
+
+
+@dataclass(slots=True)
+class Decoded:
+    """Content of one message, in order."""
+
+    events: Sequence[tuple[int, Event | Label]] = field(default_factory=list)
+    """Events and labels, each with its index in the message."""
+    labels: bool = False
+    """Whether the message contains labels."""
+    rejected: list[Rejected] = field(default_factory=list)
+    array: bool = False
+    """Whether the message was an array. A single event has index 0."""
+    flush: bool = False
+    reset: bool = False
+    model: str | None = None
+    """SHA-256 of the model that a mark names."""
+
+
+_KEYS = frozenset(Event.__struct_fields__)
+
+
+def decode(value: bytes | None, limit: int) -> Decoded:
+    """Return the events and labels in a message, and the rejected elements with their reasons.
+
+    Parameters
+    ----------
+    value
+        Value of the message; None for a null message.
+    limit
+        Largest size in bytes.
+    """
+    if value is None:
+        return _whole(Reason.NULL_MESSAGE, "expected a JSON value, got a null message")
+    if len(value) > limit:
+        return _whole(Reason.TOO_LARGE, f"expected at most {limit} bytes, got {len(value)}")
+    good: Sequence[Event | Label]
+    labels = False
+    try:
+        good = events.decode(value)
+    except RecordError:
+        try:
+            good = events.decode_with_labels(value)
+        except RecordError:
+            return _each(value)
+        labels = True
+    if any(_beyond(event) for event in good):
+        return _each(value)
+    return Decoded(events=list(enumerate(good)), labels=labels, array=value[:1] == b"[")
+
+
+def _beyond(element: Event | Label) -> bool:
+    """Return whether the type of an element accepts what the contract does not."""
+    return _long_id(element.id) or not _fits(element.ts)
+
+
+def _fits(ts: int | None) -> bool:
+    return ts is None or _SMALLEST_TS <= ts <= _LARGEST_TS
+
+
+def _long_id(event_id: str | int | None) -> bool:
+    if type(event_id) is str:
+        return len(event_id) * 4 > ID_BYTES and len(event_id.encode()) > ID_BYTES
+    return event_id is not None and not _SMALLEST_ID <= event_id <= _LARGEST_ID
+
+
+def _whole(reason: Reason, detail: str) -> Decoded:
+    return Decoded(rejected=[Rejected(None, reason, detail)])
+
+
+def _each(value: bytes) -> Decoded:
+    """Decode each element separately: the slow path."""
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return _whole(Reason.NOT_UTF8, f"expected UTF-8, got byte 0x{value[error.start]:02x} at {error.start}")
+    try:
+        elements = split(value)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return _whole(*_no_json(value, error))
+    if elements is None:
+        if events.is_flush(value):
+            return Decoded(flush=True)
+        if events.is_reset(value):
+            return Decoded(reset=True)
+        if (named := events.named_model(value)) is not None:
+            return Decoded(model=named)
+        found = _judge(value)
+        if isinstance(found, tuple):
+            return _whole(*found)
+        return Decoded(events=[(0, found)], labels=type(found) is Label)
+    good: list[tuple[int, Event | Label]] = []
+    rejected = []
+    for index, element in enumerate(elements):
+        found = _judge(element)
+        if isinstance(found, tuple):
+            rejected.append(Rejected(index, *found))
+        else:
+            good.append((index, found))
+    return Decoded(good, labels=any(type(one) is Label for _, one in good), rejected=rejected, array=True)
+
+
+_SPACE = b" \t\r\n"
+_elements = msgspec.json.Decoder(list[msgspec.Raw])
+_anything = msgspec.json.Decoder()
+
+
+def split(value: bytes) -> list[bytes] | None:
+    """Return the bytes of each element of an array; None if the value is not an array.
+
+    Raises
+    ------
+    msgspec.DecodeError, RecursionError
+        The value begins like an array, but is not JSON or is nested too deep.
+    """
+    return [bytes(element) for element in _elements.decode(value)] if value.lstrip(_SPACE)[:1] == b"[" else None
+
+
+def _judge(element: bytes) -> Event | Label | tuple[Reason, str]:
+    """Decode one element from its own bytes to an event or a label, or return the reason why it is neither."""
+    if element.lstrip(_SPACE)[:1] == b"{":
+        with suppress(RecordError):
+            (found,) = events.decode_with_labels(element)
+            if not _beyond(found):
+                return found
+    try:
+        content = _anything.decode(element)  # unlike orjson it accepts integers beyond 64 bits
+    except (msgspec.DecodeError, RecursionError) as error:
+        return _no_json(element, error)
+    return _examine(content)
+
+
+def _no_json(value: bytes, error: Exception) -> tuple[Reason, str]:
+    """Return why a value is not JSON. Prefer the message of orjson, which names line and column."""
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError as found:
+        return Reason.NOT_JSON, f"not valid JSON: {found}{json_advice(found)}"
+    return Reason.NOT_JSON, f"not valid JSON: {error}"
+
+
+def _examine(element: Any) -> Event | Label | tuple[Reason, str]:
+    """Return an element as an event or a label, or the reason why it is neither."""
+    if not isinstance(element, dict):
+        return Reason.NOT_AN_OBJECT, f"expected an object with `x`, got {_kind(element)}"
+    unknown = sorted(element.keys() - _KEYS)
+    if unknown:
+        found = ", ".join(map(repr, unknown[:3]))
+        return Reason.UNKNOWN_KEY, f"expected only the keys id, ts, x and y, got also {found}; features belong in `x`"
+    event_id, ts, y = element.get("id"), element.get("ts"), element.get("y")
+    wrong = wrong_beside_x(event_id, ts, y)
+    if "x" not in element and "y" in element and event_id is not None:
+        if y is None:
+            return wrong or (Reason.BAD_TARGET, "expected the `y` of a label to be a number, text or boolean, got null")
+        return wrong or Label(event_id, y, ts)
+    x = element.get("x")
+    if x is None:
+        return Reason.NO_X, "expected `x`, an object of features, or `id` and `y`, a label that comes late; got neither"
+    features = features_of(x)
+    if isinstance(features, tuple):
+        return features
+    return wrong or Event(x=features, id=event_id, ts=ts, y=y)
+
+
+def features_of(x: Any) -> dict[str, Value] | tuple[Reason, str]:
+    """Return the features of an event with its numbers as floats, or the reason why no event can have them.
+
+    Parameters
+    ----------
+    x
+        Value of `x` as Python has it after JSON was decoded.
+    """
+    if not isinstance(x, dict):
+        return Reason.NO_X, f"expected `x` to be an object of features, got {_kind(x)}"
+    if not x:
+        return Reason.EMPTY_X, "expected at least one feature in `x`, got none"
+    features: dict[str, Value] = {}
+    for name, feature in x.items():
+        if isinstance(feature, (dict, list)):
+            return (
+                Reason.NESTED_VALUE,
+                f"expected a number, text, boolean or null in `x`, got {_kind(feature)} in {name!r}",
+            )
+        number = _number(feature)
+        if number is None:
+            features[name] = feature
+        elif abs(number) <= LARGEST:
+            features[name] = number
+        else:
+            return Reason.NOT_FINITE, f"expected numbers within ±{LARGEST:g}, got a larger one in {name!r}"
+    return features
+
+
+def wrong_beside_x(event_id: Any, ts: Any, y: Any) -> tuple[Reason, str] | None:
+    """Return why an event cannot have this `id`, `ts` or `y`, of whatever type; None if it can."""
+    if event_id is not None and (isinstance(event_id, bool) or not isinstance(event_id, (str, int))):
+        return Reason.BAD_ID, f"expected `id` to be text or an integer, got {_kind(event_id)}"
+    if isinstance(event_id, str) and _long_id(event_id):
+        return Reason.BAD_ID, f"expected an `id` of at most {ID_BYTES} bytes, got {len(event_id.encode())}"
+    if _long_id(event_id):
+        return Reason.BAD_ID, f"expected an `id` of at most {ID_BYTES} digits, got an integer with more"
+    if ts is not None and (isinstance(ts, bool) or not isinstance(ts, int)):
+        return Reason.BAD_TS, f"expected `ts` to be an integer (ms), got {_kind(ts)}"
+    if not _fits(ts):
+        found = "an integer of more bits; send milliseconds since 1970, or leave `ts` out"
+        return Reason.BAD_TS, f"expected `ts` to be a signed integer of 64 bits (ms since 1970), got {found}"
+    if isinstance(y, (dict, list)):
+        return Reason.BAD_TARGET, f"expected `y` to be a number, text or boolean, got {_kind(y)}"
+    return None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    names = {dict: "an object", list: "an array", str: "text", int: "an integer", float: "a number"}
+    return names[type(value)]

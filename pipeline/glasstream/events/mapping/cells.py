@@ -1,0 +1,205 @@
+"""Reading of the cells of CSV: which texts are numbers, booleans or missing values. Files and messages share the rules.
+
+A cell is a number only if reading it as one loses nothing. Codes often look like numbers: `01067` and `1067`, `1E5` and
+`100E3`, or two long ids would become equal. The cells of a column therefore decide together.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from enum import StrEnum
+from math import isfinite
+
+from glasstream.events.mapping.fields import Kind
+
+MISSING = frozenset({"", "nan", "+nan", "-nan", "na", "n/a", "null", "none"})
+"""Spellings of a missing value, in lower case. In a column of text, all but blank cells count as text."""
+_CLASS = "none"
+"""Spelling of a missing value that can also be the name of a class."""
+_BOOLEANS = {"true": True, "false": False}
+_FLAGS = {"1": True, "0": False}
+
+_PLAIN = r"(?:0|[1-9][0-9]*)"
+_WHOLE = re.compile(rf"[+-]?{_PLAIN}")
+_WITH_POINT = re.compile(rf"[+-]?(?:(?:{_PLAIN}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|{_PLAIN}[eE][+-][0-9]+)")
+_ANY_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_OF_NUMBER_COLUMN = re.compile(rf"[+-]?(?:{_PLAIN}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+is_plain = _OF_NUMBER_COLUMN.fullmatch
+"""Function of a cell that returns whether it is a number in a column of numbers: a match, or None."""
+_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_EXACT = 2**53
+"""Integers up to this one are exact as floats."""
+_SIGNS = re.compile(r"[$€£¥₹%\s'’()]")
+_SEPARATED = re.compile(
+    r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+|[0-9]+(?:[.,][0-9]+)?)"
+)
+
+
+_UNIT = re.compile(r"[+-]?[0-9]{1,3}(?:(?:[0-9]*|(?:,[0-9]{3})*)(?:[.,][0-9]+)?) ?((?:[^\W\d_]|[°/%]){1,5}[23]?|[+-])")
+_CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?: ?[AaPp][Mm])?"
+_DAY = r"(?:[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}|[0-9]{1,2}[- ]?[^\W\d_]{3,9}\.?[- ]?[0-9]{2,4})\.?"
+_TIME = re.compile(rf"{_CLOCK}|{_DAY}(?:[T ]+{_CLOCK})?(?: ?(?:Z|[+-][0-9]{{2}}:?[0-9]{{2}}))?")
+
+
+class Reading(StrEnum):
+    """What a cell looks like by itself.
+
+    Attributes
+    ----------
+    MISSING
+        Blank, or a word such as `NA`.
+    WHOLE
+        A whole number.
+    POINT
+        A number as programs write floats: with a decimal point, or with a sign in its exponent.
+    VAGUE
+        A number or a code: `1E5`, or more digits than a float holds. A number if other cells have decimal points.
+    CODE
+        Digits after a zero, such as `01067`.
+    INFINITE
+        An infinite number, or one beyond the range of floats.
+    BOOLEAN
+        `true` or `false`.
+    TEXT
+        Anything else.
+    """
+
+    MISSING = "missing"
+    WHOLE = "whole"
+    POINT = "point"
+    VAGUE = "vague"
+    CODE = "code"
+    INFINITE = "infinite"
+    BOOLEAN = "boolean"
+    TEXT = "text"
+
+
+NUMBERS = frozenset({Reading.WHOLE, Reading.POINT})
+_NUMERIC = NUMBERS | {Reading.INFINITE}
+
+
+def reading(cell: str) -> Reading:
+    """Return what a cell looks like by itself.
+
+    >>> [str(reading(cell)) for cell in ("7", "-2.50", "1.2e-05", "1e+16", "1E5", "01067", "10_01", "45,3")]
+    ['whole', 'point', 'point', 'point', 'vague', 'code', 'text', 'text']
+    >>> [str(reading(cell)) for cell in ("NaN", " ", "-inf", "1e999", "True", "12345678901234567890")]
+    ['missing', 'missing', 'infinite', 'infinite', 'boolean', 'vague']
+    """
+    cell = cell.strip()
+    if _ANY_NUMBER.fullmatch(cell):
+        if not isfinite(float(cell)):
+            return Reading.INFINITE
+        if _WHOLE.fullmatch(cell):
+            return Reading.WHOLE if abs(float(cell)) <= _EXACT else Reading.VAGUE
+        if _WITH_POINT.fullmatch(cell):
+            return Reading.POINT
+        return Reading.VAGUE if _OF_NUMBER_COLUMN.fullmatch(cell) else Reading.CODE
+    plain = cell.lower()
+    if plain in MISSING:
+        return Reading.MISSING
+    if _INFINITE.fullmatch(cell):
+        return Reading.INFINITE
+    return Reading.BOOLEAN if plain in _BOOLEANS else Reading.TEXT
+
+
+def kind(readings: Iterable[Reading]) -> Kind:
+    """Return the kind of a column, from the readings of its cells. Without values, it is a number.
+
+    >>> W, P, V, C = Reading.WHOLE, Reading.POINT, Reading.VAGUE, Reading.CODE
+    >>> [str(kind(cells)) for cells in ([W, Reading.MISSING], [W, P, V], [W, V], [W, P, C], [W, Reading.BOOLEAN])]
+    ['number', 'number', 'text', 'text', 'text']
+    """
+    found = set(readings) - {Reading.MISSING}
+    if found == {Reading.BOOLEAN}:
+        return Kind.BOOLEAN
+    if Reading.POINT in found:
+        found.discard(Reading.VAGUE)
+    return Kind.NUMBER if found <= _NUMERIC else Kind.TEXT
+
+
+def value(cell: str, kind: Kind) -> str | bool | float | None:
+    """Return the value of a cell in a column of this kind, None if missing. A cell that does not fit becomes text.
+
+    >>> value("7", Kind.NUMBER), value("nan", Kind.NUMBER), value("inf", Kind.NUMBER), value("oops", Kind.NUMBER)
+    (7.0, None, None, 'oops')
+    >>> value("nan", Kind.TEXT), value(" ", Kind.TEXT), value("01067", Kind.NUMBER)
+    ('nan', None, '01067')
+    """
+    if kind is Kind.NUMBER:
+        if is_plain(cell):
+            found = float(cell)
+            return found if isfinite(found) else None
+        plain = cell.strip()
+        if plain != cell:
+            return value(plain, kind)
+        return None if reading(cell) in (Reading.MISSING, Reading.INFINITE) else cell
+    if kind is Kind.BOOLEAN:
+        return None if reading(cell) is Reading.MISSING else _BOOLEANS.get(cell.strip().lower(), cell)
+    return cell if cell and not cell.isspace() else None
+
+
+def stated(cell: str, kind: Kind) -> str | bool | float | None:
+    """Return the value of a cell in a column whose kind the user states, like `value`, but by fewer rules.
+
+    >>> stated("01067", Kind.NUMBER), stated("true", Kind.NUMBER), stated("1", Kind.BOOLEAN), stated("?", Kind.NUMBER)
+    (1067.0, 1.0, True, '?')
+    """
+    plain = cell.strip()
+    if kind is Kind.TEXT:
+        return value(cell, kind)
+    if kind is Kind.BOOLEAN and plain in _FLAGS:
+        return _FLAGS[plain]
+    if kind is Kind.NUMBER and _ANY_NUMBER.fullmatch(plain):
+        found = float(plain)
+        return found if isfinite(found) else None
+    flag = value(cell, Kind.BOOLEAN)
+    return float(flag) if kind is Kind.NUMBER and isinstance(flag, bool) else value(cell, kind)
+
+
+def is_whole(cell: str) -> bool:
+    """Return whether a cell is a plain whole number."""
+    return _WHOLE.fullmatch(cell) is not None
+
+
+def is_no_label(cell: str) -> bool:
+    """Return whether a cell of a text target stands for a missing label. `none` can be the name of a class.
+
+    >>> [is_no_label(cell) for cell in ("NA", "NaN", "", "none", "up")]
+    [True, True, True, False, False]
+    """
+    plain = cell.strip().lower()
+    return plain in MISSING and plain != _CLASS
+
+
+def is_formatted(cell: str) -> bool:
+    """Return whether a text looks like a number with a decimal comma, separators, or the sign of a unit.
+
+    >>> [cell for cell in ("45,3", "$12,345", "45%", "1.234,5", "1 200", "7", "2026-01-02", "A$") if is_formatted(cell)]
+    ['45,3', '$12,345', '45%', '1.234,5', '1 200']
+    """
+    bare = _SIGNS.sub("", cell)
+    return ("," in bare or bare != cell.strip()) and _SEPARATED.fullmatch(bare) is not None
+
+
+def unit(cell: str) -> str | None:
+    """Return the unit or the sign after a number, an empty text for a number in other characters, else None.
+
+    >>> [unit(cell) for cell in ("34 m2", "34kg", "52-", "\N{MINUS SIGN}5", "１２", "5", "A12", "2026-01-02")]
+    ['m2', 'kg', '-', '', '', None, None, None]
+    """
+    plain = unicodedata.normalize("NFKC", cell.strip()).replace("\N{MINUS SIGN}", "-")
+    if plain != cell.strip() and (reading(plain) in NUMBERS or is_formatted(plain)):
+        return ""
+    found = _UNIT.fullmatch(plain)
+    return found[1] if found else None
+
+
+def is_time(cell: str) -> bool:
+    """Return whether a text looks like a date, a time of day, or both.
+
+    >>> times = ("2026-01-02T06:00:00+01:00", "02.01.2026", "1/2/2026 6:05 AM", "02JAN2026", "2 févr. 2026", "06:46")
+    >>> [cell for cell in (*times, "1.5", "20260102", "10.0.0.1", "A-1", "3 rooms") if is_time(cell)] == [*times]
+    True
+    """
+    return _TIME.fullmatch(cell.strip()) is not None

@@ -1,0 +1,155 @@
+"""Formats that need no schema registry: JSON, JSON lines, CSV. A format turns the value of a message into documents."""
+
+import csv
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from glasstream.events.json_advice import json_advice
+from glasstream.events.mapping.misfit import Misfit, shown
+from glasstream.events.mapping.settings import IntakeSettings
+from glasstream_topics.events_dead import Reason
+
+Documents = Sequence[dict[str, Any] | Misfit]
+
+
+class Format(ABC):
+    """Decoder of the values of one source."""
+
+    prepares = False
+    """Whether `prepare` does anything."""
+
+    def prepare(self, messages: Sequence[tuple[str, bytes]]) -> None:  # noqa: B027  # most formats need none
+        """Prepare to read these messages, topic and value each, which is cheaper for some formats than one by one.
+
+        Raises
+        ------
+        UnavailableError
+            What is needed to read them cannot be reached now.
+        """
+
+    @abstractmethod
+    def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
+        """Return the documents of a message, and whether it can hold several.
+
+        Raises
+        ------
+        Misfit
+            The message as a whole cannot be read.
+        UnavailableError
+            What is needed to read it cannot be reached now.
+        """
+
+
+class Json(Format):
+    """An object, or an array of objects."""
+
+    def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
+        """Return the documents of a message: see `Format`."""
+        found = _json(value)
+        if type(found) is dict:
+            return (found,), False
+        if isinstance(found, list):
+            return [one if isinstance(one, dict) else _no_object(one) for one in found], True
+        raise _no_object(found)
+
+
+class JsonLines(Format):
+    """One object per line; empty lines are skipped."""
+
+    def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
+        """Return the documents of a message: see `Format`."""
+        return [_line(line) for line in value.splitlines() if line.strip()], True
+
+
+class Csv(Format):
+    """One row per line, in the columns of the settings.
+
+    Parameters
+    ----------
+    columns
+        Names of the columns.
+    delimiter
+        Character between the columns.
+    """
+
+    def __init__(self, columns: Sequence[str], delimiter: str) -> None:
+        self.columns = tuple(columns)
+        self.delimiter = delimiter
+        self._header = list(columns)
+
+    def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
+        """Return the documents of a message: see `Format`.
+
+        Only line feeds and carriage returns outside quotes end a row. Blank rows and a header are skipped.
+        """
+        documents: list[dict[str, Any] | Misfit] = []
+        text = io.StringIO(_text(value).removeprefix("\ufeff"), newline="")
+        rows = csv.reader(text, delimiter=self.delimiter, strict=True)
+        try:
+            for row in rows:
+                if len(row) == len(self.columns):
+                    if row != self._header and (len(row) > 1 or row[0].strip()):
+                        documents.append(dict(zip(self.columns, row, strict=True)))
+                elif len(row) > 1 or "".join(row).strip():
+                    documents.append(
+                        Misfit(
+                            Reason.BAD_ENCODING,
+                            f"expected {len(self.columns)} columns ({', '.join(self.columns)}), got {len(row)}: "
+                            f"{shown(self.delimiter.join(row))}",
+                        )
+                    )
+        except csv.Error as error:
+            misfit = Misfit(
+                Reason.BAD_ENCODING,
+                f"expected rows of CSV, got one on line {rows.line_num} that cannot be read, nor the rows below: "
+                f"{error}",
+            )
+            if not documents:
+                raise misfit from error
+            documents.append(misfit)
+        return documents, True
+
+
+def plain_format(settings: IntakeSettings, name: str) -> Format | None:
+    """Return the format of this name, or None if it needs a schema."""
+    if name == "json":
+        return Json()
+    if name == "json-lines":
+        return JsonLines()
+    if name == "csv":
+        return Csv([column.strip() for column in (settings.columns or "").split(",")], settings.delimiter)
+    return None
+
+
+def _json(value: bytes) -> Any:
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        _text(value)
+        raise Misfit(
+            Reason.NOT_JSON,
+            f"expected JSON, got {shown(value)}: {error}{json_advice(error)}",
+        ) from error
+
+
+def _line(line: bytes) -> dict[str, Any] | Misfit:
+    try:
+        found = _json(line)
+    except Misfit as misfit:
+        return misfit
+    return found if isinstance(found, dict) else _no_object(found)
+
+
+def _no_object(found: Any) -> Misfit:
+    return Misfit(Reason.NOT_AN_OBJECT, f"expected an object with fields, got {shown(found)}")
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Misfit(Reason.NOT_UTF8, f"expected UTF-8, got byte 0x{value[error.start]:02x} at {error.start}") from None

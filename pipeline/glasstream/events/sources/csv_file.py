@@ -1,0 +1,322 @@
+"""A CSV file as a source of events."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from glasstream.base.errors import InputError
+from glasstream.events.admission import Task, label
+from glasstream.events.limits import IngestLimits
+from glasstream.events.mapping import cells
+from glasstream.events.mapping.cells import Reading, reading
+from glasstream.events.mapping.fields import Kind
+from glasstream.events.sources.class_names import spellings
+from glasstream.events.sources.column import Cell, Column
+from glasstream.events.sources.csv_header import read_header
+from glasstream.events.sources.csv_rows import open_rows
+from glasstream.events.sources.source import Event, Look
+
+Words = Callable[[int, str, int], str]
+"""Function of the line and the text of the first cell of a kind, and of their number, that returns a notice."""
+LOOK = 1_000
+"""Number of rows of a CSV file to examine before replaying it."""
+_LONG = 50
+"""Number of line breaks in a cell from which on a quote is probably not closed."""
+_CLASSES = 1_000
+"""Largest number of classes whose spellings are compared."""
+CLASSES = 20
+"""A target of whole numbers with at most this many distinct values counts as a class."""
+
+
+@dataclass(slots=True)
+class CsvFile:
+    """A CSV file with a header.
+
+    The first 1,000 rows decide the kind of each column; if a column has no value there, the 1,000 rows from its first
+    value on do. `glasstream.events.mapping.cells` has the rules. An empty cell is a feature that the event lacks, and
+    an empty target makes an event without a label.
+
+    Attributes
+    ----------
+    types
+        Kinds of columns that the user states. A cell that does not fit a stated kind counts as empty.
+    declared
+        Kinds of columns that a model declares. They count as stated if `types` has no others.
+    dropped
+        Columns to leave out.
+    """
+
+    path: Path
+    target: str
+    stream: str
+    rows: int | None = None
+    types: Mapping[str, Kind] = field(default_factory=dict)
+    declared: Mapping[str, Kind] = field(default_factory=dict)
+    dropped: Collection[str] = ()
+    notices: list[str] = field(default_factory=list)
+    """Notices for the user about values that were reinterpreted. Reading the events can add more."""
+    _columns: list[Column] = field(default_factory=list)
+    _counted: dict[Words, tuple[int, str, int]] = field(default_factory=dict)
+    """Line and text of the first cell that is reported with these words, and the number of such cells."""
+    _spelled: set[str] = field(default_factory=set)
+    """Classes whose spelling has been reported."""
+
+    def look(self, task: Task | None) -> Look:
+        """Look at the first rows to find the kinds of the columns, and the task if it is not given.
+
+        Raises
+        ------
+        InputError
+            The file cannot be replayed.
+        """
+        with open_rows(self.path) as lines:
+            header = self._header(lines)
+            rows = self._rows(lines, header)
+            head = list(islice(rows, LOOK))
+            if not head:
+                raise InputError(f"{self.path}: expected rows below the header, got none")
+            deciding = _deciding(head, rows)
+        first, stated = head[0][0], {**self.declared, **self.types}
+        self._columns = [
+            Column(name, place, found, name == self.target, found[0][0] != first, stated.get(name))
+            for place, (name, found) in enumerate(zip(header, deciding, strict=True))
+            if name not in self.dropped
+        ]
+        for column in self._columns:
+            self._tell(column.notices())
+        return self._look_at_target(task, self._target)
+
+    def _look_at_target(self, task: Task | None, target: Column) -> Look:
+        fit = [
+            value for _, cell in target.cells if (value := _label(cell, target)) is not None and _fits(value, target)
+        ]
+        distinct = {label(value) for value in fit}
+        if task is not Task.REGRESSION and target.stated is None and len(distinct) > CLASSES:
+            self._expect_classes(target)
+        if target.kind is Kind.TEXT and len(distinct) > IngestLimits().classes:
+            self._tell([target.of_many_classes(len(distinct))])
+        if target.kind is Kind.TEXT:
+            self._tell_spellings(Counter(value for value in fit if isinstance(value, str)))
+        numbers = target.kind is Kind.NUMBER
+        if task is None:
+            few = numbers and None not in distinct and len(distinct) <= CLASSES
+            task = Task.CLASSIFICATION if not numbers or few else Task.REGRESSION
+            if not fit:
+                why = "a guess, because no row has a target; set --task classification or --task regression"
+            elif numbers:
+                what = "whole numbers" if few else "numbers"
+                why = f"its target has {len(set(fit)):,} distinct {what} in {target.where}"
+            else:
+                why = f"its target is {target.kind}"
+        else:
+            why = "set by --task"
+        return Look(task, len(distinct) if task is Task.CLASSIFICATION else 0, why, numbers)
+
+    @property
+    def _target(self) -> Column:
+        return next(column for column in self._columns if column.is_target)
+
+    @property
+    def features(self) -> list[str]:
+        """Return the names of all columns except the target and what is left out. Call `look` first."""
+        return [column.name for column in self._columns if not column.is_target]
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events in order, and at the end add notices about what could not be used. Call `look` first.
+
+        Raises
+        ------
+        InputError
+            A row has another number of cells than the header, or the file is damaged.
+        """
+        columns = [
+            (column.place, column, column.name, column.kind, _reader(column))
+            for column in self._columns
+            if not column.is_target
+        ]
+        self._counted.clear()
+        classes: Counter[str] = Counter()
+        try:
+            yield from self._events(columns, classes)
+        finally:
+            self._tell(words(*found) for words, found in self._counted.items())
+            self._tell_spellings(classes)
+
+    def _events(
+        self,
+        columns: Sequence[tuple[int, Column, str, Kind, Callable[[str, Kind], str | bool | float | None]]],
+        classes: Counter[str],
+    ) -> Iterator[Event]:
+        target, features = self._target, self.features
+        at = target.place
+        with open_rows(self.path) as lines:
+            rows = self._rows(lines, self._header(lines))
+            for number, (line, row) in enumerate(islice(rows, self.rows)):
+                x: Event = {}
+                for place, column, name, kind, read in columns:
+                    value = read(row[place], kind)
+                    if type(value) is str and kind is not Kind.TEXT:
+                        value = self._unfit(column, line, value)
+                    if value is not None:
+                        x[name] = value
+                    elif row[place]:
+                        self._see_empty(column, line, row[place])
+                event: Event = {"id": number, "x": x or dict.fromkeys(features, None)}
+                y = _label(row[at], target)
+                if y is not None and not _fits(y, target):
+                    y = self._unfit(target, line, row[at])
+                if y is not None:
+                    event["y"] = y
+                    if type(y) is str and (y in classes or len(classes) < _CLASSES):
+                        classes[y] += 1
+                elif row[at]:
+                    self._see_empty(target, line, row[at])
+                yield event
+
+    def _header(self, lines: Iterator[tuple[int, list[str]]]) -> list[str]:
+        return read_header(self.path, lines, self.target, self.types, self.dropped)
+
+    def _rows(self, lines: Iterator[tuple[int, list[str]]], header: list[str]) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows below the header, each with the number of its (last) line. Rows that repeat it are skipped.
+
+        Raises
+        ------
+        InputError
+            A row has another number of cells.
+        """
+        last = None
+        for line, row in lines:
+            if len(row) != len(header):
+                raise InputError(f"{self.path}, line {line}: {_of_width(row, header, first=last is None)}")
+            if row == header:
+                self._count(_repeats, line, "")
+                continue
+            if last is None or line > last + 1:
+                self._see_long(line, row)
+            last = line
+            yield line, row
+
+    def _tell(self, texts: Iterable[str]) -> None:
+        self.notices.extend(f"{self.stream}: {text}" for text in texts)
+
+    def _tell_spellings(self, classes: Mapping[str, int]) -> None:
+        """Report classes with doubtful spellings, and again if further ones have come."""
+        for names, text in spellings(self.target, classes):
+            if not names <= self._spelled:
+                self._spelled |= names
+                self._tell([text])
+
+    def _count(self, words: Words, line: int, cell: str) -> None:
+        """Count a cell that is reported with these words at the end."""
+        first, text, count = self._counted.get(words, (line, cell, 0))
+        self._counted[words] = first, text, count + 1
+
+    def _see_empty(self, column: Column, line: int, cell: str) -> None:
+        """Count a cell without a value if it is infinite."""
+        if reading(cell) is Reading.INFINITE:
+            self._count(column.infinite, line, cell)
+
+    def _see_long(self, line: int, row: list[str]) -> None:
+        """Count a cell that has so many lines, or lines so like rows, that a quote is probably not closed."""
+        for cell in row:
+            breaks = _breaks(cell)
+            of_rows = breaks > 1 and len(row) > 2 and cell.count(",") == breaks * (len(row) - 1)
+            if breaks > _LONG or of_rows:
+                self._count(_swallows, line - sum(map(_breaks, row)), f"{breaks + 1:,}")
+
+    def _unfit(self, column: Column, line: int, cell: str) -> str | None:
+        """Count a cell that does not fit the kind of its column, and return its value: none if the kind is stated."""
+        self._count(column.unfit, line, cell)
+        return None if column.stated is not None else cell
+
+    def _expect_classes(self, target: Column) -> None:
+        """Check that the texts of a target are not numbers with commas or units.
+
+        Raises
+        ------
+        InputError
+            They are, so that each number would be a class.
+        """
+        if found := target.first_formatted():
+            (line, cell), count = found
+            raise InputError(
+                f"{self.path}, line {line:,}: expected a class or a plain number such as 1234.5 in the target "
+                f"{target.name!r}, got {cell!r:.60}, and {count - 1:,} similar cells; write the numbers without "
+                "currency signs, percent signs, separators of thousands and decimal commas; if they are classes, set "
+                f"--types {target.typed(Kind.TEXT)}"
+            )
+
+
+def _deciding(head: list[tuple[int, list[str]]], rows: Iterator[tuple[int, list[str]]]) -> list[list[Cell]]:
+    """Return the cells that decide the kind of each column.
+
+    Parameters
+    ----------
+    head
+        The first rows.
+    rows
+        The rows below. They are read until every column has had a value.
+    """
+    columns = [[(line, row[place]) for line, row in head] for place in range(len(head[0][1]))]
+    late: dict[int, list[Cell]] = {
+        place: [] for place, column in enumerate(columns) if all(reading(cell) is Reading.MISSING for _, cell in column)
+    }
+    for line, row in rows if late else ():
+        for place, found in list(late.items()):
+            if found or (row[place] and reading(row[place]) is not Reading.MISSING):
+                found.append((line, row[place]))
+                if len(found) == LOOK:
+                    columns[place] = late.pop(place)
+        if not late:
+            break
+    for place, found in late.items():
+        columns[place] = found or columns[place]
+    return columns
+
+
+def _breaks(cell: str) -> int:
+    return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
+
+
+def _of_width(row: list[str], header: list[str], *, first: bool) -> str:
+    """Return what is wrong with a row of another width than the header, and what to do."""
+    if len(row) < len(header):
+        todo = "if the line is no row, such as a footnote, remove it; else write its empty cells, too"
+    elif first and len(row) == len(header) + 1:
+        todo = (
+            "if every row has one cell more, as R writes them, name the first column in the header; else put texts "
+            "that contain commas in quotes"
+        )
+    else:
+        todo = "put texts that contain commas in quotes"
+    return f"expected {len(header)} cells as in the header, got {len(row)}; {todo}"
+
+
+def _repeats(line: int, _: str, count: int) -> str:
+    return f"line {line:,} repeats the header (lines like it: {count:,}): skipped"
+
+
+def _swallows(line: int, lines: str, count: int) -> str:
+    return (
+        f"the cell on line {line:,} spans {lines} lines (cells like it: {count:,}): is a quote not closed? A quote at "
+        "the beginning of a cell makes all lines up to the next quote one cell; if it belongs to the text, put the "
+        "cell in quotes and double the quotes inside"
+    )
+
+
+def _reader(column: Column) -> Callable[[str, Kind], str | bool | float | None]:
+    return cells.value if column.stated is None else cells.stated
+
+
+def _label(cell: str, target: Column) -> str | bool | int | float | None:
+    """Return the label of a row, None if it has none. A label that does not fit the kind of the target is a text."""
+    if target.kind is Kind.TEXT and target.stated is None and cells.is_no_label(cell):
+        return None
+    value = _reader(target)(cell, target.kind)
+    return int(value) if isinstance(value, float) and cells.is_whole(cell) else value
+
+
+def _fits(value: str | bool | float, column: Column) -> bool:
+    return column.kind is Kind.TEXT or not isinstance(value, str)

@@ -1,0 +1,116 @@
+"""Header of a CSV file, and what to do about a file that has another form."""
+
+import csv
+import re
+import shlex
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from glasstream.base.errors import InputError
+from glasstream.events.sources.csv_rows import SEPARATOR, open_text
+from glasstream.events.sources.listing import listed
+
+_BEGINNING = 100_000
+"""Number of characters of a file in which to look for its header."""
+_FORMS = {
+    "<": "the file is a page of HTML or XML, such as an error page of a website; export the table as CSV",
+    "{": "the file has JSON on its lines; write it as CSV, or send the lines to a topic for the intake",
+    "[": "the file is JSON; write it as CSV",
+}
+"""Beginnings of files that are no CSV, and what to do."""
+
+
+def read_header(
+    path: Path, lines: Iterator[tuple[int, list[str]]], target: str, types: Collection[str], dropped: Collection[str]
+) -> list[str]:
+    """Return the names of the columns, which are the first of the lines.
+
+    Parameters
+    ----------
+    types, dropped
+        Columns of `--types` and `--drop`.
+
+    Raises
+    ------
+    InputError
+        The file has no header, or not these columns.
+    """
+    try:
+        _, header = next(lines, (0, None))
+    except InputError as error:
+        if isinstance(error.__cause__, csv.Error) and (todo := _advice(path, target)):
+            raise InputError(f"{error}; {todo}") from error
+        raise
+    if header is None:
+        raise InputError(f"{path}: expected a header line, got an empty file")
+    if any("\0" in name for name in header):
+        raise InputError(
+            f"{path}: expected text in UTF-8, got zero bytes, as UTF-16 has them; save the file in UTF-8, or "
+            "convert it, such as with `iconv -f utf-16le -t utf-8`"
+        )
+    todo = None if target in header else _advice(path, target)
+    if todo is None:
+        unnamed = [str(number) for number, name in enumerate(header, 1) if not name.strip()]
+        if unnamed:
+            raise InputError(
+                f"{path}: expected a name for every one of {len(header)} columns, "
+                f"got none for column {', '.join(unnamed[:5])}; name it in the header, or remove it"
+            )
+        for option, names in (("--types", types), ("--drop", dropped)):
+            if unknown := sorted(set(names) - set(header)):
+                raise InputError(f"{path} has no column {unknown[0]!r}, of {option}; its columns are {listed(header)}")
+    if repeated := sorted({name for name in header if header.count(name) > 1 and name not in dropped}):
+        raise InputError(
+            f"{path}: expected different column names, got {', '.join(map(repr, repeated))} twice; rename them in the "
+            f"header, or leave them out with --drop {shlex.quote(repeated[0])}"
+        )
+    if target not in header:
+        raise InputError(
+            f"{path} has no column {target!r}; its columns are {listed(header)}; {todo or _other(header, target)}"
+        )
+    if target in dropped:
+        raise InputError(f"--drop: expected columns other than the target, got {target!r}")
+    if not set(header) - {target, *dropped}:
+        raise InputError(f"{path}: expected at least one column in addition to the target, got none")
+    return header
+
+
+def _other(header: list[str], target: str) -> str:
+    """Return what to do about a header without the target."""
+    if alike := next((name for name in header if _plain(name) == _plain(target)), None):
+        return f"one is {alike!r}, whose name differs only in spaces or case; change the header or --target"
+    if len(header) == 1 and (mark := next((mark for mark in ";\t|" if mark in header[0]), None)):
+        return _separated(mark)
+    return "name one of them with --target"
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _separated(mark: str) -> str:
+    shown = f"sep={mark}" if mark.strip() else f"sep= and {mark!r}"
+    return (
+        f"the columns seem to be separated by {mark!r}; write the file with commas, or put the line {shown} above its "
+        "header"
+    )
+
+
+def _advice(path: Path, target: str) -> str | None:
+    """Return what to do about a file that is no CSV, or has its header below the first line, or other separators."""
+    with open_text(path, errors="replace") as text:
+        lines = re.split("\r\n|\r|\n", text.read(_BEGINNING))
+    named = SEPARATOR.fullmatch(lines[0])
+    if todo := _FORMS.get(lines[0].lstrip()[:1]):
+        return todo
+    for mark in (*",;\t|", " "):
+        for number, line in enumerate(lines, 1):
+            names = [name.strip().strip('"') for name in line.split(mark)]
+            if len(names) > 1 and target in names:
+                parts = []
+                if any(line.strip() for line in lines[1 if named else 0 : number - 1]):
+                    parts.append(f"the header seems to be on line {number:,}: remove the lines above it")
+                if mark != (named[1] if named else ","):
+                    parts.append(_separated(mark))
+                return "; ".join(parts) or None
+    return None

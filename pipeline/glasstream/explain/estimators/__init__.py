@@ -1,0 +1,1 @@
+"""The methods beside a model of your own, without Kafka."""

@@ -1,0 +1,1 @@
+"""iSAGE: incremental Shapley additive global importance (paper 002)."""

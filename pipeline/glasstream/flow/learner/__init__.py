@@ -1,0 +1,1 @@
+"""What the learner does with a partition of `events`: admit, predict, draw, learn, take snapshots, save its state."""

@@ -1,0 +1,924 @@
+"""Learner of one stream: predict, fix everything about a row that depends on order, then learn.
+
+It is a pure function from events to records. The stage decides only when a block is cut.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.base.errors import ModelError, ModelRaised, NotCompilable
+from glasstream.events.admission import Accepted, Task
+from glasstream.events.features import FeatureCounts, FeatureTable, KeptFeatures, Kind, RowBuffer, Value
+from glasstream.events.waiting import Joined, Waiting, size_of
+from glasstream.explain.background import Background
+from glasstream.explain.losses import loss_for, loss_one
+from glasstream.explain.method import Passing
+from glasstream.flow.learner.entries import Entries
+from glasstream.flow.learner.expected import ExpectedPerformance
+from glasstream.flow.learner.make_model import Model, make_model
+from glasstream.flow.learner.pushed import PushedModels
+from glasstream.flow.learner.staleness import scale, staleness
+from glasstream.flow.settings import Settings
+from glasstream.models.online.live import Columns
+from glasstream.models.onnx.model import FixedModel
+from glasstream.models.predictors.checks import check_splits
+from glasstream.models.predictors.predictor import Predictor
+from glasstream.models.river.catalogue import takes_text
+from glasstream.models.river.compile import compile_model
+from glasstream.models.river.generic import GenericPredictor
+from glasstream.models.stream_model import NOTHING, NotLearned, Prediction
+from glasstream_topics import predictions, requests
+from glasstream_topics.events import Event
+from glasstream_topics.events_dead import Reason
+from glasstream_topics.frames import Array
+from glasstream_topics.methods import EFFECTS, LABELLED
+from glasstream_topics.requests import ExplainRequest, NewCategories
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVersion:
+    """One version of a stream's model, in the form that explainers evaluate."""
+
+    stream: str
+    epoch: int
+    version: int
+    predictor: Predictor
+    since: int
+    """The first entry that is explained with this version: a row, without `explain.unlabelled`."""
+    until: int
+    """The first entry that is explained with a later version; `NEVER` if only that version will tell."""
+
+
+_CLASS_BYTES: Final = 16
+"""Bytes of a class in a prediction that is kept."""
+
+
+class Unlabelled(NamedTuple):
+    """What is kept of an event until its label arrives."""
+
+    x: KeptFeatures
+    label: str | None
+    classes: tuple[str, ...] | None
+    """The classes of the prediction; None if there is none, or one of a number."""
+    probabilities: "array[float] | None"
+    value: float | None
+    """The predicted number of a regression."""
+    ts: int | None
+    """Time of the event."""
+
+    @property
+    def size(self) -> int:
+        """Approximate bytes that depend on the event."""
+        return self.x.size + (0 if self.classes is None else _CLASS_BYTES * len(self.classes))
+
+    @property
+    def prediction(self) -> Prediction:
+        """The prediction that was published without the label."""
+        if self.classes is None or self.probabilities is None:
+            return Prediction(self.label, None, self.value)
+        return Prediction(self.label, dict(zip(self.classes, self.probabilities, strict=True)), self.value)
+
+
+Element = Accepted | Joined[Unlabelled] | tuple[Reason, str]
+"""Event or late label whose turn has come, or the reason for its rejection."""
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Output of learners that nobody has taken yet, in order."""
+
+    predictions: list[tuple[str, bytes]] = field(default_factory=list)
+    """(stream, record)"""
+    requests: list[ExplainRequest] = field(default_factory=list)
+    sent: list[ExplainRequest] = field(default_factory=list)
+    """Requests that a predecessor has sent. They are made again, because they may have to be sent again."""
+    snapshots: list[ModelVersion] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    """Lines for the log about events that happen once."""
+
+    def emptied(self) -> "Outbox":
+        """Return the output in an outbox of its own, and empty this one, which the learners share."""
+        taken = replace(self)
+        self.predictions, self.requests, self.sent, self.snapshots, self.notices = [], [], [], [], []
+        return taken
+
+
+_STATE: Final = (
+    *("rows", "seqs", "unlabelled", "_features", "_loss", "_scored", "_score", "_background", "_flush_before"),
+    *(
+        "_through_river",
+        "_version",
+        "_staleness",
+        "_known_categories",
+        "_next_due",
+        "_seen_features",
+        "_said",
+        "_model",
+        "waiting",
+        "_entries",
+        "_expected",
+        "pushed",
+    ),
+)
+"""Attributes of the state that a successor needs, if no block is open."""
+NEWEST: Final = "newest"
+"""Key of the newest snapshot's predictor, if it is compiled, in a state that was not taken at a snapshot."""
+_THIRD_CLASS: Final = (
+    "a third class came: a new, untrained one-vs-rest model replaces the binary model; set model.many_classes=true to "
+    "start with one"
+)
+NEVER: Final = 2**53
+"""A number of rows that no stream reaches."""
+_LATEST_TS = 253_402_300_799_999
+"""Milliseconds from 1970 to the end of year 9999. An event whose time is further away counts as one without."""
+_CHECKED_ROWS = 10
+"""Number of rows on which a model that is not compiled is checked once."""
+
+
+def tells_model(state: Mapping[str, Any]) -> bool:
+    """Return whether resuming from a state reproduces the snapshot that explains the next row."""
+    return NEWEST not in state or not state["_through_river"]
+
+
+class StreamLearner:
+    """Learner of one stream.
+
+    Parameters
+    ----------
+    stream, partition
+        Name of the stream and its partition of `events`.
+    settings
+        All settings, with the stream's own epoch.
+    outbox
+        Receives the records.
+    models
+        The models that marks name.
+    """
+
+    def __init__(
+        self, stream: str, partition: int, settings: Settings, outbox: Outbox, models: PushedModels | None = None
+    ) -> None:
+        self.stream = stream
+        self.partition = partition
+        self.settings = settings
+        self.rows = 0
+        """Number of rows learned: the number of the next row and the version of the model."""
+        self.seqs = 0
+        """Number of events accepted."""
+        self.unlabelled = 0
+        """Number of events that came without a label."""
+        self.ended = False
+        """Whether a reset mark has ended this epoch."""
+        self.waiting: Waiting[Unlabelled] = Waiting(settings.labels.window, settings.limits.waiting_bytes)
+        self._kept_classes: tuple[str, ...] = ()
+        """Classes of the newest prediction that was kept, so that predictions share them."""
+        self.outbox = outbox
+        self.pushed: str | None = None
+        """SHA-256 of the model that the newest mark has brought; None while it is that of the settings."""
+        self._models = models or PushedModels()
+        self._schedule = settings.snapshot
+        self._features = FeatureTable(settings.limits)
+        self._loss = ""
+        self._scored = 0
+        self._score = 0.0
+        """Numerator of the running metric: the number of correct labels, or the sum of absolute errors."""
+        self._background = Background(settings, stream)
+        self.predicted: list[tuple[int, str | None, Prediction, str | float | None, int, int | None]] = []
+        """Predictions that are not published yet: seq, id, prediction, target, version of the model, time.
+
+        An entry without an id is a late label for a prediction that was published before.
+        """
+        self._expected = ExpectedPerformance(settings.labels.estimate, settings.labels.window)
+        self._predictions = predictions.Encoder(settings.epoch, stream)
+        self._buffer = RowBuffer()
+        self._seqs: list[int] = []
+        self._times: list[int | None] = []
+        self._targets: list[float] = []
+        self._entries = Entries() if settings.explain.unlabelled else None
+        self._passing: list[int] = []
+        """Parts whose background and draws each event or label of the open block passes through, with
+        `explain.unlabelled`."""
+        self._parts: list[int] = []
+        """Parts for which each of them is explained; 0 for none."""
+        self._flush_before = False
+        self._through_river = False
+        self._version = 0
+        """Version that explains the next row: the newest scheduled one."""
+        self._staleness: float | None = None
+        """Distance between this version and the one before it."""
+        self._compiled: Predictor | None = None
+        """The newest snapshot, if it is compiled."""
+        self._known_categories: list[int] = []
+        """Number of categories of each slot when the newest snapshot was made."""
+        self._most_rows = settings.block.rows
+        self._next_due = 1
+        self._seen_features = 0
+        self._seen_classes = 0
+        """Number of classes that the rows of the open block know."""
+        self._said: set[str] = set()
+        self._model = self._new_model(task) if (task := settings.model.chosen_task) is not None else None
+
+    def step(self, accepted: Accepted, event_id: str) -> None:
+        """Predict one event and, if it is labelled, learn it.
+
+        Raises
+        ------
+        ModelRaised
+            The model raised an error in predict or learn. The event is then not a row.
+        """
+        seq, target = accepted.seq, accepted.target
+        self.seqs = seq + 1
+        row, given = self._features.encode(accepted.event.x)
+        if len(self._features.names) != self._seen_features:
+            self._see_features()
+        model = self._model
+        if model is not None and (reason := model.refuses(accepted.event.x) or model.refuses_label(target)) is not None:
+            raise ModelRaised(reason)
+        if model is None and target is not None:
+            model = self._first_model(target)
+            if not self._features.model_takes_text:  # not known when the event was encoded
+                given = {name: value for name, value in given.items() if not isinstance(value, str)}
+        given = self._completed(model, given)
+        prediction = model.predict(given) if model is not None else NOTHING
+        self._note(accepted, event_id, prediction)
+        if model is None or target is None:
+            if self._entries is not None:
+                self._append(model, row, seq, None, accepted.event.ts)
+            return
+        model.learn(given, target)
+        if model.replaced:
+            self._say(_THIRD_CLASS)
+        self._append(model, row, seq, target, accepted.event.ts)
+
+    def _completed(self, model: Model | None, given: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Return what a model gets: None for absent features if it has an imputer, which looks for None."""
+        if model is None or model.imputed is None:
+            return given
+        gets = self._features.given()
+        return model.imputed.fill(
+            dict(given), (name for name, one in zip(self._features.names, gets, strict=True) if one)
+        )
+
+    def step_block(self, elements: Iterable[tuple[Element, str]]) -> list[tuple[int, ModelRaised | None]]:
+        """Predict and learn events and late labels in one call, as far as they can be processed as columns.
+
+        The block ends before an element that can not: an event with a new feature or class, or with its features in
+        another order. It also ends where a snapshot is due, which is of the model at that row, and where a request is
+        full.
+
+        Parameters
+        ----------
+        elements
+            Outcomes of the admission of events, and the events of labels that have just arrived, with their ids. A
+            rejected element ends the block. When one is taken, the labels before it have been settled, but the events
+            before it do not wait yet.
+
+        Returns
+        -------
+        For each element that was processed its `seq`, and the error that `step` or `join` would have raised, or None.
+        An empty list means that the first element has to be processed alone.
+        """
+        model = self._model
+        if model is None or self.least_block is None:
+            return []
+        if len(model.classes) > self._seen_classes:
+            self._see_classes(model)
+        table = self._features
+        places = self._most_rows - self._buffer.count
+        room = min(self._next_due - self.rows, places)
+        block, taken, late = table.block(), list[tuple[Accepted | Joined[Unlabelled], str]](), list[int]()
+        to_keep = 0
+        """Most bytes that the events of the block add to those that wait: they wait when the block has been learned."""
+        for element, event_id in elements:
+            if isinstance(element, Joined):
+                if not self.waiting.has_room(to_keep):
+                    break
+                x, is_late = table.again(element.kept.x), True
+            elif isinstance(element, Accepted):
+                x, is_late = element.event.x, False
+            else:
+                break
+            if isinstance(element.target, str) and element.target not in model.classes:
+                break
+            if model.refuses(x) is not None:
+                break
+            if not block.add(x, again=is_late):
+                break
+            if is_late:
+                self.waiting.settle(event_id)
+                late.append(len(taken))
+            elif isinstance(element, Accepted) and element.event.id is not None:
+                to_keep += size_of(event_id, None)
+                if element.target is None:
+                    to_keep += KeptFeatures.most(len(x)) + _CLASS_BYTES * len(model.classes)
+            taken.append((element, event_id))
+            if element.target is not None:
+                room -= 1
+            if room <= 0 or (self._entries is not None and len(taken) >= places):
+                break
+        if not taken:
+            return []
+        rows = block.rows()
+        predictions = model.predict_and_learn(
+            self._columns(rows, block.order()), [element.target for element, _ in taken], late
+        )
+        outcomes: list[tuple[int, ModelRaised | None]] = []
+        learned: list[int] = []
+        for place, ((element, event_id), prediction) in enumerate(zip(taken, predictions, strict=True)):
+            error = None
+            if isinstance(prediction, NotLearned):
+                prediction, error = prediction
+            if isinstance(element, Joined):
+                self._note_late(element)
+                ts = element.kept.ts
+            else:
+                self.seqs = element.seq + 1
+                if isinstance(prediction, ModelRaised):
+                    outcomes.append((element.seq, prediction))
+                    continue
+                self._note(element, event_id, prediction)
+                ts = element.event.ts
+            if error is None and (element.target is not None or self._entries is not None):
+                learned.append(place)
+                self._count(model, element.seq, element.target, ts, late=isinstance(element, Joined))
+            outcomes.append((element.seq, error))
+        if learned:
+            self._buffer.extend(rows if len(learned) == len(rows) else rows[learned])
+            self._cut_if_due(model)
+        return outcomes
+
+    @property
+    def least_block(self) -> int | None:
+        """Smallest number of events that `step_block` should get; None if they have to be processed one by one."""
+        model, table = self._model, self._features
+        if isinstance(model, FixedModel):
+            return model.least_block
+        if model is None or model.live is None or self.rows == 0 or self._through_river:
+            return None
+        if not model.live.takes_text and table.model_takes_text and Kind.TEXT in table.kinds:
+            return None
+        return model.least_block
+
+    def _columns(self, rows: NDArray[np.float64], order: Sequence[int]) -> Columns:
+        """Return the features that the model gets, in the order in which the events name them."""
+        table, given = self._features, self._features.given()
+        slots = [slot for slot in order if given[slot]]
+        if slots != list(range(rows.shape[1])):
+            rows = rows[:, slots]
+        texts = {table.names[slot]: table.texts(slot) for slot in slots if table.kinds[slot] is Kind.TEXT}
+        return Columns([table.names[slot] for slot in slots], rows, texts)
+
+    def _note(self, accepted: Accepted, event_id: str, prediction: Prediction) -> None:
+        """Keep an event's prediction until it is published, and its id until its label comes."""
+        seq, target = accepted.seq, accepted.target
+        self.predicted.append((seq, event_id, prediction, target, self._learned, accepted.event.ts))
+        if self._model is None or target is None:
+            self.unlabelled += 1
+            if accepted.event.id is not None and self.waiting.window:
+                self.waiting.add(event_id, seq, self._kept(accepted.event, prediction))
+            if len(self.predicted) >= self.settings.block.rows:
+                self._publish()
+        elif self.waiting.begun and accepted.event.id is not None:
+            self.waiting.labelled(event_id, seq)
+
+    def _kept(self, event: Event, prediction: Prediction) -> Unlabelled:
+        """Return what is kept of an event that waits for its label."""
+        label, probabilities, value = prediction
+        classes, numbers = None, None
+        if probabilities is not None:
+            classes, numbers = tuple(probabilities), array("d", probabilities.values())
+            if classes == self._kept_classes:
+                classes = self._kept_classes
+            self._kept_classes = classes
+        return Unlabelled(self._features.keep(event.x), label, classes, numbers, value, _time(event.ts))
+
+    def join(self, label: Joined[Unlabelled], event_id: str) -> None:
+        """Learn an event whose label has just arrived.
+
+        Raises
+        ------
+        ModelRaised
+            The model raised an error. The event is then not a row.
+        """
+        self.waiting.settle(event_id)
+        seq, kept, target = label
+        model = self._model or self._first_model(target)
+        if (reason := model.refuses_label(target)) is not None:
+            raise ModelRaised(reason)
+        row, given = self._features.encode_kept(kept.x)
+        self._note_late(label)
+        model.learn(self._completed(model, given), target)
+        if model.replaced:
+            self._say(_THIRD_CLASS)
+        self._append(model, row, seq, target, kept.ts, late=True)
+
+    def _note_late(self, label: Joined[Unlabelled]) -> None:
+        """Keep a late label for the running metric, with the prediction that was published without it."""
+        self.predicted.append((label.seq, None, label.kept.prediction, label.target, self._learned, None))
+
+    def flush(self) -> None:
+        """Process a flush mark: close the block and pass the mark to the aggregator."""
+        self.cut()
+        if self.entries > self.settings.explain.first_row:
+            self._flush_before = True
+            self.outbox.requests.append(self._flush_item())
+
+    def _flush_item(self) -> ExplainRequest:
+        return requests.flush_item(
+            stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.entries
+        )
+
+    def end(self) -> None:
+        """Process a reset mark: close the block, stop waiting for labels, and pass the mark to the aggregator."""
+        self.cut()
+        self.ended = True
+        missed = self.waiting.give_up()
+        self.outbox.requests.append(
+            requests.flush_item(
+                stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.entries, ends=True
+            )
+        )
+        self.outbox.notices.append(
+            f"stream {self.stream!r}: a reset mark ends epoch {self.epoch} after {self.seqs:,} events and "
+            f"{self.rows:,} rows; {missed:,} labels never came"
+        )
+
+    def replace(self, model: FixedModel) -> None:
+        """Predict and explain with another model from the next event on; see `glasstream.flow.learner.pushed`."""
+        self.cut()
+        self._model, self.pushed = model, model.pushed
+        self._expected = self._expected.begin(self.seqs)
+        self._version += 1
+        model.extend(self._features)
+        self._known_categories = model.known
+        if self._next_due == NEVER:
+            self._snapshot(model)
+        generic = "" if model.generic is None else f", and explained through onnxruntime: {model.generic}"
+        self.outbox.notices.append(
+            f"stream {self.stream!r}: from event {self.seqs:,} and row {self.rows:,} on, the model is {self.pushed} "
+            f"(version {self._version}){generic}"
+        )
+
+    def refuses_another(self) -> str | None:
+        """Return why no mark can replace the model now; None if one can."""
+        if not isinstance(self._model, FixedModel):
+            return (
+                "expected a stream whose model is already trained, got one whose model learns; start the stages with "
+                "model.name=FILE.onnx"
+            )
+        if self._version >= max(self.entries, self.settings.explain.first_row):
+            return f"expected at most one model for each row that is explained, got {self._version + 1}"
+        return None
+
+    @property
+    def model(self) -> Model | None:
+        """The model; None before its task is known."""
+        return self._model
+
+    @property
+    def features(self) -> FeatureTable:
+        """The features of the stream."""
+        return self._features
+
+    def cut(self) -> None:
+        """Publish the predictions and close the open block. The time of this call changes no number."""
+        while self._features.remarks:
+            self._say(self._features.remarks.pop(0))
+        if self.waiting.missed:
+            self._say(
+                f"an event got no label within labels.window = {self.waiting.window} events, or a later event has the "
+                "same id; such events are never learned. The metric glasstream_labels_missed_total counts them; this "
+                "line is not repeated"
+            )
+        if self.waiting.dropped:
+            self._say(
+                f"the events that wait for labels take more than {self.waiting.most_bytes:,} bytes "
+                "(limits.waiting_bytes), so the oldest ones stopped waiting; such events are never learned. The metric "
+                "glasstream_bound_hits_total counts them; this line is not repeated. Send labels sooner, or fewer "
+                "features, or raise the limit if the workers have the memory"
+            )
+        self._publish()
+        count = self._buffer.count
+        if count == 0:
+            return
+        block = self._buffer.matrix()
+        kinds = self._features.kinds[: block.shape[1]]
+        if self._entries is not None:
+            self._cut_entries(self._entries, block, kinds)
+        else:
+            first = self.rows - count
+            draws = self._background.pass_through(block, kinds, first)
+            explained = min(count, self.rows - self.settings.explain.first_row)
+            if explained > 0:
+                self._send(self.rows - explained, block, draws, np.arange(count) >= count - explained)
+        self._buffer.clear(self._buffer.width)
+        self._passing.clear()
+        self._parts.clear()
+        self._seqs.clear()
+        self._times.clear()
+        self._targets.clear()
+        self._most_rows = self._rows_of_a_block()
+
+    def _cut_entries(self, entries: Entries, block: NDArray[np.float64], kinds: Sequence[Kind]) -> None:
+        """Let events pass through what needs no label, and rows through the rest; send those that are explained."""
+        passing, parts = np.array(self._passing), np.array(self._parts)
+        arrived, labelled = (passing & EFFECTS) != 0, (passing & LABELLED) != 0
+        start = NEVER if entries.effects is None else entries.effects
+        events = Passing(block[arrived], kinds, entries.events - int(arrived.sum()), start)
+        first = self.rows - int(labelled.sum())
+        draws = self._background.pass_through(block[labelled], kinds, first, events)
+        chosen = parts != 0
+        if entries.next is not None and chosen.any():
+            row = max(first, self.settings.explain.first_row)
+            self._send(entries.next - int(chosen.sum()), block, draws, chosen, row, parts[chosen].tolist())
+
+    def _send(
+        self,
+        first_row: int,
+        block: NDArray[np.float64],
+        draws: Mapping[str, Array],
+        chosen: NDArray[np.bool_],
+        row: int = 0,
+        parts: Sequence[int] = (),
+    ) -> None:
+        """Send the chosen rows of the open block. The last two are those of `glasstream_topics.blocks.Block`."""
+        model = self._model
+        if model is None:
+            return
+        width = block.shape[1]
+        watched = self.settings.drift.finds_incidents
+        times = [self._times[place] for place in np.flatnonzero(chosen)]
+        self.outbox.requests.append(
+            ExplainRequest(
+                stream=self.stream,
+                epoch=self.settings.epoch,
+                partition=self.partition,
+                first_row=first_row,
+                row=row,
+                parts=list(parts),
+                version=self._version,
+                seqs=np.array(self._seqs, dtype=np.int64)[chosen],
+                times=times if watched and any(time is not None for time in times) else [],
+                x=block[chosen],
+                y=np.array(self._targets)[chosen],
+                draws=draws,
+                names=self._features.names[:width],
+                kinds=[int(kind) for kind in self._features.kinds[:width]],
+                classes=list(model.classes)[: self._seen_classes],
+                task=model.task.value,
+                loss=self._loss,
+                new_categories=self._new_categories(width),
+                staleness=self._staleness,
+                flush_before=self._flush_before,
+                watched=watched,
+                **self._background.fields(draws, self._features, width),
+            )
+        )
+        self._flush_before = False
+
+    def _new_categories(self, width: int) -> Mapping[int, NewCategories]:
+        """Return the texts of categories that came after the snapshot, which a River model needs.
+
+        A compiled predictor treats all of them as unseen categories, whatever their text.
+        """
+        if not self._through_river:
+            return {}
+        known = self._known_categories
+        new = {}
+        width = min(width, self._features.declared or width)  # a fixed model takes no others
+        for slot, codes in enumerate(self._features.categories[:width]):
+            first = known[slot] if slot < len(known) else 0
+            if len(codes) > first:
+                new[slot] = NewCategories(first, tuple(codes)[first:])
+        return new
+
+    def _append(
+        self,
+        model: Model | None,
+        row: Iterable[float],
+        seq: int,
+        target: str | float | None,
+        ts: int | None,
+        *,
+        late: bool = False,
+    ) -> None:
+        """Add a row to the open block or, without a label, an event that has effects only."""
+        if model is not None and len(model.classes) > self._seen_classes:
+            self._see_classes(model)
+        self._buffer.append(row)
+        self._count(model, seq, target, ts, late=late)
+        self._cut_if_due(model)
+
+    def _count(
+        self, model: Model | None, seq: int, target: str | float | None, ts: int | None, *, late: bool = False
+    ) -> None:
+        self._seqs.append(seq)
+        self._times.append(_time(ts))
+        if target is None:
+            self._targets.append(np.nan)
+        else:
+            self._targets.append(_number(model, target))
+        if self._entries is not None:
+            self._enter(self._entries, model, seq, labelled=target is not None, late=late)
+        if target is not None:
+            self.rows += 1
+
+    def _enter(self, entries: Entries, model: Model | None, seq: int, *, labelled: bool, late: bool) -> None:
+        """Decide what an event or a late label passes through, and what it is explained for."""
+        first = self.settings.explain.first_row
+        passing = parts = 0
+        if labelled:
+            passing |= LABELLED
+            parts |= LABELLED if self.rows >= first else 0
+        if not late:
+            passing |= EFFECTS
+            begins = model is not None and (self.rows if model.learns else seq) >= first
+            if entries.arrive(explained=begins):
+                parts |= EFFECTS
+                if model is not None and not model.learns and self._next_due != NEVER:
+                    self._snapshot(model)
+        if parts:
+            entries.count(first)
+        self._passing.append(passing)
+        self._parts.append(parts)
+
+    def _cut_if_due(self, model: Model | None) -> None:
+        """Close the block, and make a snapshot, if the newest row is the one for it."""
+        if model is not None and self.rows == self._next_due:
+            self.cut()
+            if not model.learns:  # one snapshot, unless a mark brings another model
+                self._snapshot(model)
+                return
+            if (
+                self._schedule.latest(self.rows) > self.settings.explain.first_row
+            ):  # otherwise this version explains no row
+                self._snapshot(model)
+            else:
+                self._next_due = self._schedule.after(self.rows, None)
+            self._version = self.rows
+        elif self._buffer.count >= self._most_rows:
+            self.cut()
+
+    def _rows_of_a_block(self) -> int:
+        """Return the largest number of rows in a block. The limit applies to the request and to its contributions."""
+        outputs = len(self._model.classes) if self._model is not None else 1
+        row_bytes = 8 * self._background.row_numbers(self._buffer.width, max(1, outputs))
+        return max(1, min(self.settings.block.rows, self.settings.block.bytes // row_bytes))
+
+    @property
+    def _learned(self) -> int:
+        """Version of the model: the number of rows that it has learned or, if it learns nothing, of those before it."""
+        return self.rows if self.settings.model.learns else self._version
+
+    @property
+    def entries(self) -> int:
+        """Number of the next entry: of the next row, without `explain.unlabelled`."""
+        return self.rows if self._entries is None or self._entries.next is None else self._entries.next
+
+    @property
+    def epoch(self) -> int:
+        """The stream's epoch."""
+        return self.settings.epoch
+
+    @property
+    def version(self) -> int:
+        """Version of the model that explains the next row."""
+        return self._version
+
+    @property
+    def score(self) -> float | None:
+        """Prequential accuracy, or mean absolute error; None before the first prediction with a label."""
+        return self._score / self._scored if self._scored else None
+
+    @property
+    def score_name(self) -> str:
+        """Name of the metric in `score`."""
+        return "mae" if self._model is not None and self._model.task is Task.REGRESSION else "accuracy"
+
+    @property
+    def counts(self) -> FeatureCounts:
+        """Number of values that were treated as absent, by reason."""
+        return self._features.counts
+
+    @property
+    def at_snapshot(self) -> bool:
+        """Whether a snapshot has just been made and nothing has been learned or predicted since."""
+        newest = self._learned == self._version and self.rows > 0
+        settled = newest and not self._buffer.count and not self.predicted
+        return settled and self._next_due > self.settings.explain.first_row
+
+    def state(self, *, at_rest: bool = False) -> dict[str, Any]:
+        """Return the state from which a successor resumes. Call it `at_snapshot` or, with `at_rest`, right after a
+        `cut`.
+        """
+        self.waiting.expire(self.seqs)
+        state = {name: getattr(self, name) for name in _STATE}
+        if not self.settings.model.learns:
+            return state | {"_model": None}  # its file is at hand, and the settings or `pushed` name it
+        return {**state, NEWEST: self._compiled} if at_rest else state
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Resume from a saved state, and make its newest snapshot again.
+
+        For a model that is not compiled, this is possible only if the state was taken at that snapshot, because the
+        model has learned more rows since.
+        """
+        model = self._model
+        for name in _STATE:
+            setattr(self, name, state[name])
+        if isinstance(model, FixedModel):
+            self._model = self._model or self._pushed_again(model)
+        self._buffer.clear(self._seen_features)
+        self._seen_classes = len(self._model.classes) if self._model is not None else 0
+        self._most_rows = self._rows_of_a_block()
+        if self._flush_before:  # the mark was the last item that was sent
+            self.outbox.sent.append(self._flush_item())
+        predictor: Predictor | None = state.get(NEWEST)
+        if NEWEST not in state and self._model is not None:
+            predictor = self._predictor(self._model)
+        if predictor is not None:
+            self._compiled = predictor if predictor.compiled else None
+            self.outbox.snapshots.append(
+                ModelVersion(self.stream, self.epoch, self._version, predictor, self.entries, self._until)
+            )
+
+    def _pushed_again(self, model: FixedModel) -> FixedModel:
+        """Return the model of a restored state, which is the given one of the settings unless a mark has brought it."""
+        if self.pushed is None:
+            return model
+        texts = [
+            list(codes)[:count] for codes, count in zip(self._features.categories, self._known_categories, strict=False)
+        ]
+        return self._models.again(self.pushed, self.settings, model, texts)
+
+    def _predictor(self, model: Model) -> Predictor:
+        """Return the current model, compiled if possible."""
+        if isinstance(model, FixedModel):
+            return model.predictor
+        try:
+            if model.live is not None:
+                return model.live.compiled(self._features, model.labels or {}, given=self._features.given())
+            return compile_model(model.river, self._features, model.labels, given=self._features.given())
+        except NotCompilable as reason:
+            self._say(f"the model is explained through River itself, row by row, which is slow: {reason}")
+            return GenericPredictor(model.river, self._features, model.labels, given=self._features.given())
+
+    def _snapshot(self, model: Model) -> None:
+        predictor = self._predictor(model)
+        if not model.learns:
+            self._through_river, self._next_due = not predictor.compiled, NEVER
+            self.outbox.snapshots.append(
+                ModelVersion(self.stream, self.epoch, self._version, predictor, self.entries, NEVER)
+            )
+            return
+        if isinstance(predictor, GenericPredictor) and not self._through_river:
+            self._check_function(predictor)
+        self._through_river = not predictor.compiled
+        self._known_categories = [len(codes) for codes in self._features.categories]
+        change = self._measure(predictor)
+        self._next_due = self._schedule.after(self.rows, change, self.rows - self._version)
+        self.outbox.snapshots.append(
+            ModelVersion(self.stream, self.epoch, self.rows, predictor, self.entries, self._until)
+        )
+
+    @property
+    def _until(self) -> int:
+        """First entry that is explained with the next snapshot, or `NEVER` if events without labels may come before."""
+        return self._next_due if self._entries is None else NEVER
+
+    def _measure(self, predictor: Predictor) -> float | None:
+        """Return how much the model has changed since the newest snapshot, in the schedule's units; None if unknown."""
+        before, self._compiled, self._staleness = self._compiled, predictor if predictor.compiled else None, None
+        if before is None or self._compiled is None:
+            return None
+        rows = self._background.held(self.rows)
+        self._staleness = staleness(predictor, before, self._loss, rows)
+        unit = scale(predictor, rows)
+        return None if self._staleness is None or unit == 0.0 else self._staleness / unit
+
+    def _check_function(self, predictor: GenericPredictor) -> None:
+        """Log a notice if the model's predictions are not a function of the row. The check uses a copy that it may
+        change.
+        """
+        rows = self._background.held(self.rows)[:_CHECKED_ROWS]
+        trial = predictor.copied()
+        try:
+            check_splits(trial, rows)
+        except ModelError as error:
+            self._say(
+                "the model's predictions are not a function of the row, so its explanations cannot be repeated; seed "
+                f"the model, or use another one: {error}"
+            )
+
+    def _first_model(self, target: str | float) -> Model:
+        self._publish()  # while there is no loss yet
+        self._model = self._new_model(Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION)
+        return self._model
+
+    def _new_model(self, task: Task) -> Model:
+        settings = self.settings.model
+        self._loss = loss_for(task, self.settings.explain.loss)
+        self._features.model_takes_text = takes_text(settings.name, task)
+        self._say(f"{task.value}, model {settings.name}, loss {self._loss}")
+        model = make_model(self.settings, task)
+        if isinstance(model, FixedModel):
+            self._features = model.table(self.settings.limits)
+            self._known_categories = model.known
+            self._say("the model is already trained, and learns nothing")
+            if model.generic is not None:
+                self._say(f"the model is explained through onnxruntime, not in compiled code: {model.generic}")
+        elif model.stays_in_river is not None:
+            self._say(f"the model learns in River itself, event by event, which is slow: {model.stays_in_river}")
+        return model
+
+    def _publish(self) -> None:
+        """Publish the predictions, each with the running metric and, if there is a label, its loss.
+
+        Predictions are published in batches. Between two events of a large model this code would run from a cold cache:
+        for a tree, batches reduced the learner's CPU time beyond River's from 53 % to 13 % of River's.
+        """
+        stream, loss_name, encode = self.stream, self._loss, self._predictions.encode
+        records = self.outbox.predictions
+        expected = self._expected if self.settings.labels.estimate else None
+        for seq, event_id, (label, probabilities, value), target, version, ts in self.predicted:
+            loss: float | None = None
+            if target is not None:
+                if label is not None:
+                    self._scored += 1
+                    self._score += label == target
+                elif value is not None:
+                    self._scored += 1
+                    self._score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
+                if event_id is None:
+                    if expected is not None and label is not None and probabilities is not None:
+                        expected.join(seq, label, probabilities, target, loss_name)
+                    continue
+                if label is not None:
+                    loss = loss_one(loss_name, label, probabilities, 0.0, target)
+                    if expected is not None and probabilities is not None:
+                        expected.learn(label, probabilities, label == target, loss, loss_name)
+                elif value is not None:
+                    loss = loss_one(loss_name, None, None, value, target)
+            elif expected is not None and label is not None and probabilities is not None:
+                expected.arrive(seq, label, probabilities, loss_name)
+            record = encode(
+                seq=seq,
+                id=event_id,  # type: ignore[arg-type]  # it is None with a target only
+                prediction=label if value is None else value,
+                probabilities=probabilities,
+                target=target,
+                loss=loss,
+                loss_name=loss_name,
+                metric_name="mae" if value is not None else "accuracy",
+                metric_value=self._score / self._scored if self._scored else None,
+                model_version=version,
+                ts=ts,
+                estimates=expected.take() if expected is not None and expected.told else None,
+            )
+            records.append((stream, record))
+        self.predicted.clear()
+
+    def _see_features(self) -> None:
+        """Close the open block and widen the rows, because a feature is new.
+
+        All rows of a block know the same features, so that the records of a row are a function of that row.
+        """
+        self.cut()
+        self._seen_features = len(self._features)
+        self._buffer.clear(self._seen_features)
+        self._most_rows = self._rows_of_a_block()
+        declared = self._features.declared
+        for name in self._features.names[declared:] if declared else ():
+            self._say(f"feature {name!r} is not one of the model's features (importance 0)")
+        for name, given in zip(self._features.names, self._features.given(), strict=True):
+            if not given:
+                self._say(f"feature {name!r} is text, which this model does not use (importance 0)")
+
+    def _see_classes(self, model: Model) -> None:
+        """Close the open block before the first row of a new class.
+
+        All rows of a block know the same classes, so that the size of a row is a function of that row.
+        """
+        self.cut()
+        self._seen_classes = len(model.classes)
+        self._most_rows = self._rows_of_a_block()
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self.outbox.notices.append(f"stream {self.stream!r}: {line}")
+
+
+def _number(model: Model | None, target: str | float) -> float:
+    """Return the index of a class, or the number of a regression."""
+    return float(model.classes[target]) if model is not None and isinstance(target, str) else float(target)
+
+
+def _time(ts: int | None) -> int | None:
+    """Return the time of an event; None if it has none, or one that no calendar has."""
+    return ts if ts is not None and abs(ts) <= _LATEST_TS else None

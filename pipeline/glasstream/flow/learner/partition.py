@@ -1,0 +1,518 @@
+"""All streams of one `events` partition, and the position up to which they have learned.
+
+`consume` is a generator that stops after every event or late label, or after every block of them that a compiled model
+learns in one call. The state is complete at each stop. The stage can then yield to its event loop, commit, or pause,
+even in the middle of a message.
+
+A reset mark ends a stream and replaces it with a new one, of the next epoch. `consume` stops between the two, with the
+position still before the mark, until the aggregator has finished the old stream. A successor therefore does not see
+the mark again: it lies before the first offset of the new stream.
+
+A stream may give up its place to a new one (`glasstream.events.places`). Nothing of it was explained, so only learner
+and novelty detector know it. From then on, streams begin in the next epoch: if the stream comes back, its records are
+not taken for those of its first life. A successor that learns messages again knows which streams had a place at the
+position up to which its predecessor has published, and begins no others.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from glasstream.base.errors import ModelError, ModelRaised
+from glasstream.base.sparse import logged
+from glasstream.events.admission import Accepted, Admission
+from glasstream.events.decode import Decoded, Rejected, decode
+from glasstream.events.message import Message, Oversized, Position, Rejections
+from glasstream.events.places import Places
+from glasstream.events.waiting import Joined
+from glasstream.flow.identity import event_id, stream_name
+from glasstream.flow.learner.learner import Element, Outbox, StreamLearner
+from glasstream.flow.learner.pushed import MOST_REFUSED, Decisions, PushedModels
+from glasstream.flow.learner.stream_state import StreamState
+from glasstream.flow.settings import Settings
+from glasstream.models.onnx.model import FixedModel
+from glasstream_topics.events import Event, named_model
+from glasstream_topics.events_dead import Reason
+from glasstream_topics.labels import Label
+
+_Rejection = tuple[Reason, str] | None
+
+BLOCK_EVENTS: Final = 128
+"""Largest number of events and late labels in one call, if the caller does not set a smaller number."""
+
+
+def _step_alone(learner: StreamLearner, element: Element, event_id: str) -> _Rejection:
+    """Process one event or late label; return the reason for its rejection, or None."""
+    if not isinstance(element, (Accepted, Joined)):
+        return element
+    try:
+        if isinstance(element, Joined):
+            learner.join(element, event_id)
+        else:
+            learner.step(element, event_id)
+    except ModelRaised as error:
+        return _model_error(error, element.seq)
+    return None
+
+
+def _model_error(error: ModelRaised, seq: int) -> tuple[Reason, str]:
+    return Reason.MODEL_ERROR, f"seq {seq}: {error}"
+
+
+@dataclass(slots=True)
+class _Stream:
+    admission: Admission
+    learner: StreamLearner
+    first_offset: int
+    """Offset of the stream's first message."""
+    resumed: Position = field(default_factory=Position)
+    """Position of the state from which the stream resumed. Earlier messages are not learned again."""
+    rejected: Sequence[Rejected] = ()
+    """Elements of the message at `resumed` that were rejected after decoding."""
+    after: int = 0
+    """The offset after the newest message that may have changed the stream."""
+    newest: int = 0
+    """Offset of the newest message with an event or a label; at first, of the first one or after the reset mark."""
+
+
+class _Elements:
+    """Events and labels of a message that are still to be processed.
+
+    Which event a label belongs to depends on the events and labels before it. Each element is therefore admitted when
+    its turn comes. An event, which gets a number, is admitted only once; a label may be looked up again.
+    """
+
+    def __init__(self, stream: _Stream, elements: Sequence[tuple[int, Event | Label]], message: Message) -> None:
+        self._stream = stream
+        self._elements = elements
+        self._message = message
+        self._begin = 0
+        self._admitted: tuple[int, Accepted | tuple[Reason, str]] | None = None
+        """Place and outcome of the newest event whose turn has come."""
+
+    def __len__(self) -> int:
+        return len(self._elements) - self._begin
+
+    def first(self) -> tuple[Element, str]:
+        """Return the next element, and its id."""
+        return self._at(self._begin)
+
+    def block(self, most: int) -> Iterator[tuple[Element, str]]:
+        """Yield the next elements and their ids, up to a label of one of these events, which does not wait yet.
+
+        An older event with the same id may wait, and would get the label.
+        """
+        ids: set[str] = set()
+        for place in range(self._begin, min(self._begin + most, len(self._elements))):
+            element = self._elements[place][1]
+            if element.id is not None:
+                if isinstance(element, Event):
+                    ids.add(str(element.id))
+                elif str(element.id) in ids:
+                    return
+            yield self._at(place)
+
+    def take(self, count: int) -> Sequence[tuple[int, Event | Label]]:
+        """Return the next elements and remove them."""
+        begin = self._begin
+        self._begin += count
+        return self._elements[begin : self._begin]
+
+    def _at(self, place: int) -> tuple[Element, str]:
+        index, element = self._elements[place]
+        stream = self._stream
+        if isinstance(element, Label):
+            return stream.learner.waiting.find(element, stream.admission), str(element.id)
+        if self._admitted is None or self._admitted[0] != place:
+            self._admitted = place, stream.admission.admit(element)
+        return self._admitted[1], event_id(element.id, self._message, index)
+
+
+class PartitionLearner:
+    """Learner of the streams of one partition.
+
+    Parameters
+    ----------
+    partition
+        Partition of `events`.
+    settings
+        All settings.
+    first_offset
+        Offset at which learning begins.
+    silent_until
+        A predecessor has sent the records for everything before this position, so they are not sent again. Snapshots
+        are made again, with the same bytes. The predecessor's requests are kept apart from new ones, in `Outbox.sent`.
+    models
+        The models that marks name.
+    decisions
+        What a predecessor has decided about such marks.
+    begun
+        The streams that had a place at `silent_until`, with their first offsets; None if any stream may begin before.
+    begins_in
+        Epoch in which streams begin at `silent_until`; None for that of the partition.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        settings: Settings,
+        *,
+        first_offset: int = 0,
+        silent_until: Position | None = None,
+        models: PushedModels | None = None,
+        decisions: Decisions | None = None,
+        begun: Mapping[str, int] | None = None,
+        begins_in: int | None = None,
+    ) -> None:
+        self.partition = partition
+        self.settings = settings
+        decided = decisions or Decisions()
+        self.refused: dict[str, list[int]] = {name: list(offsets) for name, offsets in decided.refused.items()}
+        """Offsets of refused marks that name a model, by stream; see `Decisions`."""
+        self._decided_until = decided.until
+        self._models = models or PushedModels()
+        self._judged: tuple[int, FixedModel | ModelError | str] | None = None
+        """Offset of the next mark, and what `consume` will decide about it."""
+        self.streams: dict[str, _Stream] = {}
+        self.begins_in = settings.epoch if begins_in is None else begins_in
+        """Epoch in which a new stream begins."""
+        self._begun = begun
+        self._places = Places(settings.limits, settings.explain.first_row)
+        self._places_known = True
+        """Whether `_places` is as of the position. It is not after streams were resumed, or while they learn again."""
+        self.forgotten: dict[str, int] = {}
+        """Streams that have given up their places since the last call of `take_forgotten`, with their epochs."""
+        self.gave_up = 0
+        """Number of streams that have given up their places to new ones."""
+        self._changed: set[str] = set()
+        """Streams of which a message has come since the last call of `take_changed`."""
+        self._open: set[str] = set()
+        """Streams of which a message has come since the last `cut`."""
+        self.outbox = Outbox()
+        self.dead: list[Rejections] = []
+        self.rejected = 0
+        """Number of rejected messages and elements."""
+        self.missed: Counter[str] = Counter()
+        """Number of labels per stream that did not arrive before their epoch ended."""
+        self.block_events = BLOCK_EVENTS
+        """Largest number of events and late labels before the next stop."""
+        self._offset = first_offset
+        self._used = 0
+        self._rejections: Rejections | None = None
+        """Rejections of the current message; those from `_decoded` on were found after decoding."""
+        self._decoded = 0
+        self._silent_until = silent_until or Position(first_offset, 0)
+        self.silent = self.position < self._silent_until
+        """Whether a predecessor has already published the output of the current position."""
+        self._places_known = not self.silent
+
+    @property
+    def position(self) -> Position:
+        """Position up to which the partition has been consumed."""
+        return Position(self._offset, self._used)
+
+    def consume(self, message: Message) -> Iterator[StreamLearner]:
+        """Consume one message, stopping after every block of events; yield its learner, or one that has `ended`."""
+        rejections = self._rejections = Rejections(message, self.settings.epoch)
+        self._offset, self._used = message.offset, 0
+        name = stream_name(message, self.settings)
+        if isinstance(message.value, Oversized):
+            rejections.add(None, Reason.TOO_LARGE, message.value.detail)
+        elif isinstance(name, tuple):
+            rejections.add(None, *name)
+        elif not self._has_learned(name, message.offset):
+            if name in self.streams:
+                rejections.epoch = self.streams[name].learner.epoch
+                self._note_change(name)
+            decoded = decode(message.value, self.settings.limits.message_bytes)
+            rejections.found += decoded.rejected
+            if decoded.flush:
+                if name in self.streams:
+                    self.streams[name].after = message.offset + 1
+                    self.streams[name].learner.flush()
+            elif decoded.reset:
+                if name in self.streams:
+                    yield from self._reset(name)
+            elif decoded.model is not None:
+                yield from self._replace(name, decoded.model, rejections)
+            elif decoded.events:
+                stream = self._stream(name)
+                if isinstance(stream, tuple):
+                    rejections.add(None, *stream)
+                else:
+                    yield from self._learn(stream, decoded, rejections)
+        if rejections:
+            self.rejected += len(rejections.found)
+            if not self.silent:
+                self.dead.append(rejections)
+        self._offset, self._used = message.offset + 1, 0
+        if self.silent:
+            self._withhold()
+
+    def judge(self, message: Message) -> None:
+        """Decide about a mark that names a model, before `consume` gets it: this may take seconds, and read a topic.
+
+        Raises
+        ------
+        UnavailableError
+            The file of the model cannot be read now.
+        """
+        name = stream_name(message, self.settings)
+        named = None if message.value is None else named_model(message.value)
+        known = isinstance(name, str) and name in self.streams and not self._has_learned(name, message.offset)
+        if isinstance(name, str) and known and named is not None:
+            self._judged = message.offset, self._verdict(name, named, message.offset)
+
+    def _verdict(self, name: str, named: str, offset: int) -> FixedModel | ModelError | str:
+        """Return the model that a mark names, or why it is refused; an error if the log alone does not tell that."""
+        learner, refused = self.streams[name].learner, self.refused.get(name, [])
+        before, settings = learner.model, learner.settings
+        reason = learner.refuses_another()
+        if reason is not None or not isinstance(before, FixedModel):
+            return reason or ""
+        if len(refused) >= MOST_REFUSED and offset > refused[-1]:
+            return f"{len(refused):,} models were refused before, so no further one is looked at; reset the stream"
+        if offset in refused:
+            return "it was refused before"
+        if offset < self._decided_until:
+            texts = [list(codes) for codes in learner.features.categories[: len(before.features)]]
+            return self._models.again(named, settings, before, texts)
+        try:
+            return self._models.fitting(named, settings, before, learner.features, name)
+        except ModelError as error:
+            return error
+
+    def _replace(self, name: str, named: str, rejections: Rejections) -> Iterator[StreamLearner]:
+        """Replace the model of a stream by the one that a mark names, or reject the mark."""
+        stream = self.streams.get(name)
+        if stream is None:
+            reason = f"expected a stream with events, got {name!r}, which has none yet; its first model is model.name"
+            rejections.add(None, Reason.MODEL_REFUSED, reason)
+            return
+        stream.after = self._offset + 1
+        if stream.resumed == Position(self._offset, 1):
+            return
+        judged, self._judged = self._judged, None
+        known = judged is not None and judged[0] == self._offset
+        verdict = judged[1] if judged is not None and known else self._verdict(name, named, self._offset)
+        if isinstance(verdict, ModelError):
+            self.refused.setdefault(name, []).append(self._offset)
+        if not isinstance(verdict, FixedModel):
+            rejections.add(None, Reason.MODEL_REFUSED, f"{verdict}. The stream keeps its model")
+            return
+        stream.learner.replace(verdict)
+        self._used, self._decoded = 1, len(rejections.found)  # who resumes here has the model already
+        if self.silent:
+            self._withhold()
+        yield stream.learner
+
+    def _learn(self, stream: _Stream, decoded: Decoded, rejections: Rejections) -> Iterator[StreamLearner]:
+        """Process the events and labels of a message, stopping after each block of them."""
+        learner, message = stream.learner, rejections.message
+        stream.after, stream.newest = message.offset + 1, message.offset
+        self._decoded = len(rejections.found)
+        events = decoded.events
+        if message.offset == stream.resumed.offset and stream.resumed.used:
+            self._used = stream.resumed.used
+            events = events[self._used :]
+            rejections.found += stream.rejected
+            if self.silent:
+                self._withhold()
+        elements = _Elements(stream, events, message)
+        while elements:
+            reasons = self._step(learner, elements)
+            for (index, _), reason in zip(elements.take(len(reasons)), reasons, strict=True):
+                if reason is not None:
+                    rejections.add(index if decoded.array else None, *reason)
+            self._used += len(reasons)
+            self._note_change(learner.stream)
+            if self.silent:
+                self._withhold()
+            yield learner
+        self._places.note(learner.stream, message.offset, stream.admission.seq)
+
+    def _step(self, learner: StreamLearner, elements: "_Elements") -> list[_Rejection]:
+        """Process the next elements as a block, or one alone; return the reason for each rejection, or None."""
+        least = learner.least_block
+        if least is not None and len(elements) >= least:
+            errors = learner.step_block(elements.block(self._room()))
+            if errors:
+                return [None if error is None else _model_error(error, seq) for seq, error in errors]
+        return [_step_alone(learner, *elements.first())]
+
+    def _room(self) -> int:
+        """Return how many elements the next block may have. A block ends where the predecessor's output ends."""
+        until = self._silent_until
+        ahead = until.used - self._used if self.silent and until.offset == self._offset else self.block_events
+        return min(self.block_events, ahead)
+
+    def _reset(self, name: str) -> Iterator[StreamLearner]:
+        """End a stream, and start its next epoch after the message."""
+        if self.silent:
+            self._withhold()
+        if self.silent:
+            return  # the predecessor was a release without reset marks
+        ended = self.streams[name].learner
+        ended.end()
+        self.missed[name] += ended.waiting.missed
+        yield ended
+        self.refused[name] = [offset for offset in self.refused.get(name, ()) if offset > self._offset]
+        self.begin(name, ended.epoch + 1, self._offset + 1)
+
+    def begin(self, name: str, epoch: int, first_offset: int) -> None:
+        """Start a stream in an epoch of its own. Messages before the offset are not learned again."""
+        learner = self._learner(name, epoch)
+        at = Position(first_offset, 0)
+        self.streams[name] = _Stream(
+            self._admission(), learner, first_offset, at, after=first_offset, newest=first_offset
+        )
+        self._places_known = False
+        self._note_change(name)
+
+    def state(self, name: str, *, at_rest: bool = False) -> StreamState:
+        """Return the state from which a stream resumes at the position.
+
+        The learner must be `at_snapshot` or, with `at_rest`, right after a `cut`.
+        """
+        stream = self.streams[name]
+        admission = stream.admission
+        rejected = tuple(self._rejections.found[self._decoded :]) if self._used and self._rejections else ()
+        learner = stream.learner.state(at_rest=at_rest)
+        return StreamState(
+            admission.task, admission.target_kind, stream.first_offset, rejected, learner, tuple(admission.classes)
+        )
+
+    def resume(
+        self, name: str, state: StreamState, at: Position, epoch: int | None = None, newest: int | None = None
+    ) -> None:
+        """Resume a stream from a saved state. Earlier messages are not learned again.
+
+        Parameters
+        ----------
+        epoch
+            Epoch of the stream; None for the epoch of the partition.
+        newest
+            Offset of the stream's newest message with an event or a label; None if it is not known.
+        """
+        learner = self._learner(name, self.settings.epoch if epoch is None else epoch)
+        learner.resume(state.learner)
+        admission = Admission(
+            state.task, learner.seqs, state.target_kind, self.settings.limits, dict.fromkeys(state.classes)
+        )
+        self.streams[name] = _Stream(
+            admission,
+            learner,
+            state.first_offset,
+            at,
+            state.rejected,
+            after=at.offset,
+            newest=at.offset if newest is None else newest,
+        )
+        self._places_known = False
+        self._note_change(name)
+
+    @property
+    def waiting(self) -> int:
+        """Number of predictions that nobody has taken yet."""
+        streams = (self.streams[name] for name in self._open if name in self.streams)
+        return len(self.outbox.predictions) + sum(len(one.learner.predicted) for one in streams)
+
+    def cut(self) -> None:
+        """Close every open block, so that the outbox holds everything that was learned up to the position."""
+        for name in sorted(self._open):
+            if name in self.streams:
+                self.streams[name].learner.cut()
+        self._open.clear()
+
+    def take_outbox(self) -> tuple[Outbox, list[Rejections]]:
+        """Return everything that was produced since the last call."""
+        taken, dead = self.outbox.emptied(), self.dead
+        self.dead = []
+        return taken, dead
+
+    @property
+    def dropped(self) -> int:
+        """Number of events that no longer wait for a label, because of `limits.waiting_bytes`."""
+        return sum(stream.learner.waiting.dropped for stream in self.streams.values())
+
+    def _note_change(self, name: str) -> None:
+        self._changed.add(name)
+        self._open.add(name)
+
+    def take_changed(self) -> list[str]:
+        """Return the streams of which a message has come since the last call."""
+        changed = sorted(name for name in self._changed if name in self.streams)
+        self._changed.clear()
+        return changed
+
+    def take_forgotten(self) -> dict[str, int]:
+        """Return the streams that have given up their places since the last call, with their epochs."""
+        taken, self.forgotten = self.forgotten, {}
+        return taken
+
+    def _withhold(self) -> None:
+        """Set the predecessor's requests apart and drop its predictions. End this once the position reaches the
+        predecessor's.
+        """
+        self.silent = self.position < self._silent_until
+        if not self.silent:
+            self.cut()  # the open blocks hold rows that the predecessor has sent
+        self.outbox.predictions.clear()
+        self.outbox.sent += self.outbox.requests
+        self.outbox.requests.clear()
+
+    def _learner(self, name: str, epoch: int) -> StreamLearner:
+        """Return the learner of a new stream."""
+        settings = msgspec.structs.replace(self.settings, epoch=epoch)
+        return StreamLearner(name, self.partition, settings, self.outbox, self._models)
+
+    def _admission(self) -> Admission:
+        """Return the admission of a new stream."""
+        return Admission(self.settings.model.chosen_task, limits=self.settings.limits)
+
+    def _has_learned(self, name: str, offset: int) -> bool:
+        """Return whether the state from which a stream resumed already contains a message."""
+        stream = self.streams.get(name)
+        return stream is not None and offset < stream.resumed.offset
+
+    def _stream(self, name: str) -> _Stream | tuple[Reason, str]:
+        """Return the stream of a message with events, a new one if there is none; or why it gets no place."""
+        stream = self.streams.get(name)
+        if stream is not None:
+            return stream
+        if self.silent and self._begun is not None:
+            if self._begun.get(name, self._offset + 1) > self._offset:
+                return self._places.refusal(name)
+        elif len(self.streams) >= self.settings.limits.streams and not self._make_place():
+            return self._places.refusal(name)
+        learner = self._learner(name, self.settings.epoch if self.silent else self.begins_in)
+        stream = self.streams[name] = _Stream(self._admission(), learner, self._offset)
+        return stream
+
+    def _make_place(self) -> bool:
+        """Forget the stream that has to give up its place, and return whether there is one."""
+        if not self._places_known:
+            self._places.restart((name, one.newest, one.admission.seq) for name, one in self.streams.items())
+            self._places_known = True
+        name = self._places.idle(self._offset)
+        if name is None:
+            return False
+        learner = self.streams[name].learner
+        learner.cut()
+        del self.streams[name]
+        self._places.forget(name)
+        self.refused.pop(name, None)
+        self.missed.pop(name, None)
+        self.forgotten[name] = learner.epoch
+        self.gave_up += 1
+        self.begins_in = max(self.begins_in, learner.epoch + 1)
+        if logged(self.gave_up):
+            self.outbox.notices.append(
+                f"stream {name!r} gave up its place to a new one after {learner.seqs:,} events, because none has come "
+                f"for long and all {self.settings.limits.streams:,} places (limits.streams) are taken "
+                f"({self.gave_up:,} so far)"
+            )
+        return True

@@ -1,0 +1,1 @@
+"""What the novelty detector does with a partition of `events`: keep windows, ask for maps, score."""

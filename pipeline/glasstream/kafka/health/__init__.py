@@ -1,0 +1,1 @@
+"""Metrics, probes and the watchdog of a worker."""

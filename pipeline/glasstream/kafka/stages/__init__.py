@@ -1,0 +1,1 @@
+"""The stages as Faust applications, but for intake and Avro publisher."""

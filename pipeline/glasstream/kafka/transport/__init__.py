@@ -1,0 +1,1 @@
+"""Kafka for stages: consumers, transactions, lanes of partitions, and their saved progress."""

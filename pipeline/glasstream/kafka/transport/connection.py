@@ -1,0 +1,152 @@
+"""Connection settings of every Kafka client, for librdkafka and for Faust."""
+
+import logging
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import faust
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from faust.types.auth import AuthProtocol
+from yarl import URL
+
+from glasstream.base.errors import SettingsError
+from glasstream.flow.settings import Settings
+from glasstream_topics.access import READERS
+from glasstream_topics.admin import CREATES_NONE
+
+#: Partitioner of Java, aiokafka and Faust. librdkafka's own default is CRC32. A stream that is sent with both would
+#: land on two partitions and lose its order.
+PARTITIONER = "murmur2_random"
+
+#: Largest record in bytes (such as a chunk of a snapshot, or a request). librdkafka refuses larger ones at once.
+MAX_RECORD_BYTES = 8 * 1024 * 1024
+
+#: Milliseconds after which a request without an answer counts as lost, and its connection is closed. librdkafka waits
+#: for 60 s by default. After a network that silently dropped all connections, producers then wrote nothing for up to
+#: two minutes, because they tried one broker after the other. `kafka.socket.timeout.ms` overrides the value.
+SOCKET_TIMEOUT_MS = 15_000
+
+#: Milliseconds that a leader may wait for its followers before it answers a producer. The producer then tries again.
+ACKNOWLEDGE_MS = 10_000
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Addresses of the brokers, and the settings that clients need to connect.
+
+    Attributes
+    ----------
+    bootstrap : str
+        `host:port[,host:port...]`.
+    extra : mapping
+        librdkafka settings that every client gets (`security.protocol`, `sasl.mechanism`, `sasl.username`,
+        `sasl.password`, `ssl.ca.location`, ...). Faust's consumer gets those that it supports.
+    fetch_wait_ms : int
+        Milliseconds for which a broker may hold back a fetch without new records. A real Kafka answers as soon as there
+        is a record. librdkafka's mock cluster does not, so this is the latency of every hop there: use 10.
+    check_crcs : bool
+        Whether Faust's consumer verifies checksums. The mock cluster writes transaction markers with wrong checksums,
+        so the check must be off there (librdkafka's default is off).
+    """
+
+    bootstrap: str
+    extra: Mapping[str, str] = field(default_factory=dict)
+    fetch_wait_ms: int = 100
+    check_crcs: bool = True
+
+    def client(self, **settings: object) -> dict[str, Any]:
+        """Return a librdkafka configuration; `_` in the names of `settings` stands for a dot."""
+        ours = {name.replace("_", "."): value for name, value in settings.items()}
+        # Without a logger every client prints connection losses to stderr itself. Errors reach us as results.
+        logger = logging.getLogger("librdkafka")
+        defaults = {
+            "bootstrap.servers": self.bootstrap,
+            "logger": logger,
+            "log_level": 2,
+            "socket.timeout.ms": SOCKET_TIMEOUT_MS,
+            **CREATES_NONE,
+        }
+        return {**defaults, **self.extra, **ours}
+
+    def expect_usable(self) -> None:
+        """Raise SettingsError if librdkafka does not accept the settings."""
+        try:
+            AdminClient(self.client())
+        except KafkaException as error:
+            raise SettingsError([f"kafka: librdkafka does not take these settings: {error.args[0].str()}"]) from error
+
+    def consumer(self, *, read_committed: bool, **settings: object) -> dict[str, Any]:
+        """Return the configuration of a consumer that belongs to no group and commits nothing."""
+        return self.client(
+            group_id=READERS,
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed" if read_committed else "read_uncommitted",
+            fetch_wait_max_ms=self.fetch_wait_ms,
+            **settings,
+        )
+
+    def producer(self, **settings: object) -> dict[str, Any]:
+        """Return the configuration of an idempotent producer."""
+        return self.client(
+            enable_idempotence=True,
+            acks="all",
+            request_timeout_ms=ACKNOWLEDGE_MS,
+            partitioner=PARTITIONER,
+            message_max_bytes=MAX_RECORD_BYTES,
+            **settings,
+        )
+
+    def broker_urls(self) -> list[URL]:
+        """Return the addresses of the brokers in Faust's form."""
+        return [URL(f"kafka://{address.strip()}") for address in self.bootstrap.split(",")]
+
+    def faust_credentials(self) -> Any:
+        """Return Faust's credentials for `extra`, or None for a broker without authentication.
+
+        Faust assumes SASL without TLS unless the protocol is set, so this method always sets it.
+
+        Raises
+        ------
+        SettingsError
+            Faust's consumer does not support the security protocol or the mechanism.
+        """
+        name = self.extra.get("security.protocol", "PLAINTEXT").upper()
+        if name == "PLAINTEXT":
+            return None
+        context = None
+        if name in ("SSL", "SASL_SSL"):
+            context = ssl.create_default_context(cafile=self.extra.get("ssl.ca.location"))
+            certificate = self.extra.get("ssl.certificate.location")
+            if certificate:
+                context.load_cert_chain(
+                    certificate, self.extra.get("ssl.key.location"), self.extra.get("ssl.key.password")
+                )
+        if name == "SSL":
+            return faust.SSLCredentials(context)
+        if name not in ("SASL_SSL", "SASL_PLAINTEXT"):
+            raise SettingsError(
+                [f"security.protocol: expected PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, got {name!r}"]
+            )
+        mechanism = self.extra.get("sasl.mechanism", self.extra.get("sasl.mechanisms", "PLAIN")).upper()
+        if mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+            raise SettingsError([f"sasl.mechanism: expected PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, got {mechanism!r}"])
+        credentials = faust.SASLCredentials(
+            username=self.extra.get("sasl.username", ""),
+            password=self.extra.get("sasl.password", ""),
+            ssl_context=context,
+            mechanism=mechanism,
+        )
+        credentials.protocol = AuthProtocol.SASL_SSL if name == "SASL_SSL" else AuthProtocol.SASL_PLAINTEXT
+        return credentials
+
+
+def connection(settings: Settings) -> Connection:
+    """Return the connection to the broker of the settings."""
+    said = {"debug": "security,broker,cgrp,eos", "log_level": "7"} if settings.worker.debug else {}
+    extra = {**said, **settings.kafka}
+    return Connection(settings.broker, extra, settings.worker.fetch_wait_ms, settings.worker.check_crcs)

@@ -1,0 +1,170 @@
+"""Predictors of flattened trees and forests."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from glasstream.models.predictors.arrays import Array, as_rows, read_fields, require, require_range, sealed
+from glasstream.models.predictors.compiled import choice, texts
+from glasstream.models.predictors.kernels import average, normalise
+from glasstream.models.predictors.kernels.bit_votes import bit_votes
+from glasstream.models.predictors.kernels.leaf_sets import LeafSets, leaf_sets
+from glasstream.models.predictors.kernels.mean_variants import regress_built_up, regress_replaced
+from glasstream.models.predictors.kernels.tree_arrays import read_branches, read_means, read_votes
+from glasstream.models.predictors.kernels.variant_rows import TreeVariants
+from glasstream.models.predictors.kernels.vote_variants import classify_built_up, classify_replaced
+from glasstream.models.predictors.kernels.walk import Branches, Means, Votes, classify, regress
+from glasstream.models.predictors.predictor import CLASSIFICATION, REGRESSION, Floats, Integers, Output, Task
+
+
+class _Trees:
+    """What predictors of trees share."""
+
+    compiled = True
+
+    def __init__(self, features: tuple[str, ...], branches: Branches, weights: object, rule: str) -> None:
+        self.features = features
+        self._branches = branches
+        self._weights = sealed(weights, np.float64)
+        self._rule = rule
+
+    def _answered(self, scores: Floats) -> Output:
+        raise NotImplementedError
+
+    def _with_sets(self, sets: LeafSets) -> TreeVariants:
+        raise NotImplementedError
+
+    @cached_property
+    def _variants(self) -> TreeVariants | None:
+        sets = leaf_sets(self._branches, len(self.features))
+        return None if sets is None else self._with_sets(sets)
+
+    def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
+        """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""
+        if self._variants is None:
+            return None
+        row_scores, scores = self._variants.replaced(rows, values)
+        return self._answered(row_scores), self._answered(scores)
+
+    def built_up(self, rows: Floats, order: Integers, background: Floats) -> Output | None:
+        """Evaluate `glasstream.explain.variants.built_up`; return None if sets of leaves would not pay off."""
+        return None if self._variants is None else self._answered(self._variants.built_up(rows, order, background))
+
+
+class ClassificationTrees(_Trees):
+    """A classification tree or forest as arrays.
+
+    Parameters
+    ----------
+    features, classes
+        Features and classes; see `Predictor`.
+    column
+        int32[c]: the class of each key of River's dict, in the dict's order, or -1 for a key that is not reported.
+    branches, votes
+        The trees.
+    weights
+        float64[T]: the weight of each tree's votes.
+    rule
+        One of `normalise.RULES`.
+    """
+
+    form: ClassVar[str] = "classification trees"
+    task: Task = CLASSIFICATION
+
+    def __init__(
+        self,
+        features: tuple[str, ...],
+        classes: tuple[str, ...],
+        column: object,
+        branches: Branches,
+        votes: Votes,
+        weights: object,
+        rule: str,
+    ) -> None:
+        super().__init__(features, branches, weights, rule)
+        self.classes = classes
+        self._column = sealed(column, np.int32)
+        self._votes = votes
+
+    def evaluate(self, rows: Floats) -> Output:
+        rows = as_rows(rows, len(self.features))
+        scores = np.zeros((len(rows), self._column.size))
+        classify(rows, self._branches, self._votes, self._weights, scores)
+        return self._answered(scores)
+
+    def _answered(self, scores: Floats) -> Output:
+        return normalise.classified(scores, self._rule, self._column, len(self.classes))
+
+    def _with_sets(self, sets: LeafSets) -> TreeVariants:
+        classes = self._column.size
+        votes = bit_votes(sets, self._votes, self._weights, classes)
+        return TreeVariants(sets, (votes,), classify_replaced, classify_built_up, classes)
+
+    def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
+        meta: dict[str, object] = {"features": self.features, "classes": self.classes, "rule": self._rule}
+        arrays = {"column": self._column, "weights": self._weights}
+        return meta, arrays | self._branches._asdict() | self._votes._asdict()
+
+    @classmethod
+    def unpack(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        features, classes = texts(meta, "features"), texts(meta, "classes")
+        column, weights = read_fields(arrays, (("column", "i4"), ("weights", "f8")))
+        require_range(column, -1, len(classes), "columns")
+        votes = read_votes(arrays, len(features), column.size)
+        branches = read_branches(arrays, len(features), votes.bayes.size)
+        require(weights.size == branches.root.size, "a weight for each tree")
+        return cls(features, classes, column, branches, votes, weights, choice(meta, "rule", tuple(normalise.RULES)))
+
+
+class RegressionTrees(_Trees):
+    """A regression tree or forest as arrays.
+
+    Parameters
+    ----------
+    features
+        Features; see `Predictor`.
+    branches, means
+        The trees.
+    weights
+        float64[T]: the weight of each tree's answer.
+    rule
+        One of `average.RULES`.
+    """
+
+    form: ClassVar[str] = "regression trees"
+    task: Task = REGRESSION
+    classes: tuple[str, ...] = ()
+
+    def __init__(self, features: tuple[str, ...], branches: Branches, means: Means, weights: object, rule: str) -> None:
+        super().__init__(features, branches, weights, rule)
+        self._means = means
+
+    def evaluate(self, rows: Floats) -> Output:
+        rows = as_rows(rows, len(self.features))
+        values = np.zeros((len(rows), 1))
+        answers = np.zeros((len(rows), self._weights.size))
+        regress(rows, self._branches, self._means, self._weights, answers)
+        average.average(answers, average.RULES[self._rule], values)
+        return self._answered(values)
+
+    def _answered(self, scores: Floats) -> Output:
+        return Output.of_numbers(scores)
+
+    def _with_sets(self, sets: LeafSets) -> TreeVariants:
+        tables = (self._means, self._weights, average.RULES[self._rule])
+        return TreeVariants(sets, tables, regress_replaced, regress_built_up, 1)
+
+    def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
+        meta: dict[str, object] = {"features": self.features, "rule": self._rule}
+        return meta, {"weights": self._weights} | self._branches._asdict() | self._means._asdict()
+
+    @classmethod
+    def unpack(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        features = texts(meta, "features")
+        (weights,) = read_fields(arrays, (("weights", "f8"),))
+        means = read_means(arrays, len(features))
+        branches = read_branches(arrays, len(features), means.value.size)
+        require(weights.size == branches.root.size, "a weight for each tree")
+        return cls(features, branches, means, weights, choice(meta, "rule", tuple(average.RULES)))

@@ -1,1 +1,0 @@
-"""What is posted to a webhook for each incident. `glasstream.stages.notify` posts it."""

@@ -1,2 +1,0 @@
-// The types of the vendored uPlot are those of its package, which tests/page/javascript/package.json names.
-export { default } from "uplot";

@@ -1,0 +1,134 @@
+"""What a CSV file loses or doubts is reported with a count, however the reading ends."""
+
+from pathlib import Path
+
+import pytest
+
+from glasstream.app.command.make_source import parse_types
+from glasstream.base.errors import InputError
+from glasstream.events.sources.csv_file import LOOK, CsvFile
+from glasstream.events.sources.source import UntilError
+
+
+def notices(folder: Path, text: str, types: str = "", events: int | None = None) -> list[str]:
+    """Return the notices about a file, without the name of the stream, after all events or the first ones."""
+    path = folder / "events.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    source = CsvFile(path, "y", "s", None, parse_types([types] if types else []))
+    source.look(None)
+    rows = source.events()
+    for _ in range(events or len(text)):
+        if next(rows, None) is None:
+            break
+    rows.close()  # type: ignore[attr-defined]
+    return [notice.removeprefix("s: ") for notice in source.notices]
+
+
+@pytest.mark.parametrize("events", [2, 3, None])
+def test_they_come_at_every_end_of_the_reading(tmp_path: Path, events: int | None) -> None:
+    text = "a,b,y\n1,1,u\noops,1,u\n2,1,u\n"
+    (notice,) = notices(tmp_path, text, "a=number", events)
+    assert notice.startswith("column 'a' is stated to hold numbers, but 'oops' on line 3 is none (cells like it: 1)")
+
+
+def test_they_come_if_a_later_line_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text("a,y\n" + "1,u\n" * LOOK + "oops,u\nSource: the office\n", encoding="utf-8")
+    source = CsvFile(path, "y", "s")
+    source.look(None)
+    rows = UntilError(source.events())
+    assert len(list(rows)) == LOOK + 1
+    assert isinstance(rows.error, InputError)
+    assert "if the line is no row, such as a footnote, remove it" in str(rows.error)
+    (notice,) = source.notices
+    assert "'oops' on line 1,002 is none (cells like it: 1)" in notice
+
+
+@pytest.mark.parametrize(
+    ("opens", "closes", "says"),
+    [
+        (400, 800, "the cell on line 402 spans 401 lines (cells like it: 1): is a quote not closed?"),
+        (400, 402, "the cell on line 402 spans 3 lines (cells like it: 1): is a quote not closed?"),
+        (0, 100, "the cell on line 2 spans 101 lines (cells like it: 1): is a quote not closed?"),
+    ],
+)
+def test_a_quote_that_swallows_rows(tmp_path: Path, opens: int, closes: int, says: str) -> None:
+    marks = {opens: '"10 in', closes: '6 in"'}
+    (notice,) = notices(tmp_path, "a,note,y\n" + "".join(f"{n},{marks.get(n, 'x')},u\n" for n in range(1_000)))
+    assert notice.startswith(says)
+
+
+def test_cells_with_line_breaks_are_usual(tmp_path: Path) -> None:
+    text = "Dear all,\n\nfirst, and second,\r\nyours"
+    assert notices(tmp_path, "a,note,y\n" + f'1,"{text}",u\n' * 9) == []
+
+
+def test_a_repeated_header_is_no_event(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text("a,y\n1,u\n2,v\na,y\n3,u\n\na,y\n", encoding="utf-8")
+    source = CsvFile(path, "y", "s")
+    source.look(None)
+    assert [event["x"] for event in source.events()] == [{"a": 1.0}, {"a": 2.0}, {"a": 3.0}]
+    assert source.notices == ["s: line 4 repeats the header (lines like it: 2): skipped"]
+
+
+def test_a_late_target_of_another_kind(tmp_path: Path) -> None:
+    (notice,) = notices(tmp_path, "a,y\n" + "1,0\n" * LOOK + "1,No\n" * 3)
+    assert "'No' on line 1,002 is none (cells like it: 3): sent as texts, and the learner rejects such events" in notice
+
+
+@pytest.mark.parametrize("below", [0, LOOK])
+def test_classes_that_are_spelled_in_several_ways(tmp_path: Path, below: int) -> None:
+    labels = ["yes "] * 2 + [" yes", "Yes", "no", "No\u00a0", "up", ""]
+    (notice,) = notices(tmp_path, "a,y\n" + "1,up\n" * below + "".join(f"1,{label}\n" for label in labels))
+    assert notice == (
+        "column 'y' has classes that differ only in case or spaces: 'yes ' (2), ' yes' (1), 'Yes' (1), 'no' (1), "
+        "'No\\xa0' (1): each is a class of its own; write each class in one way"
+    )
+
+
+@pytest.mark.parametrize("label", ["\\N", "?", "-", "--", ".", "#N/A", "missing", "None", "Unknown", "<NA>"])
+def test_a_class_that_looks_like_a_missing_label(tmp_path: Path, label: str) -> None:
+    (notice,) = notices(tmp_path, f"a,y\n1,yes\n1,no\n1,{label}\n1,{label}\n")
+    assert notice == (
+        f"column 'y' has the classes {label!r} (2): if they stand for a missing label, leave the cells empty"
+    )
+
+
+def test_signs_can_be_the_classes(tmp_path: Path) -> None:
+    assert notices(tmp_path, "a,y\n1,+\n1,-\n1,+\n") == []
+
+
+@pytest.mark.parametrize(
+    "form", ["{} m2", "{}kg", "{}-", "\N{MINUS SIGN}{}", "+{} yrs", "{} °C", "{} km/h", "１{}"], ids=str.strip
+)
+def test_numbers_with_units_or_other_signs(tmp_path: Path, form: str) -> None:
+    first, *_ = cells = [form.format(n % 7) for n in range(30)]
+    (notice,) = notices(tmp_path, "a,y\n" + "".join(f"{cell},u\n" for cell in cells))
+    assert notice == (
+        f"column 'a' is treated as text: {first!r} on line 2 is not a plain number (cells like it: 30, numbers: 0); if "
+        "it is a number, write it in the file as 1234.5"
+    )
+
+
+def test_codes_with_letters_are_no_numbers(tmp_path: Path) -> None:
+    assert notices(tmp_path, "a,y\n" + "".join(f"{n % 4}{'ABCDEF'[n % 6]},u\n" for n in range(60))) == []
+
+
+@pytest.mark.parametrize(
+    ("form", "what"),
+    [
+        ("2026-01-{:02} 06:00", "dates or times, which are treated as texts"),
+        ("{:02}.03.2026", "dates or times, which are treated as texts"),
+        ("06:{:02}", "dates or times, which are treated as texts"),
+        ("customer {}", "a different text in nearly every row"),
+        ("0x{:06X}", "a different text in nearly every row"),
+    ],
+)
+def test_texts_that_a_model_learns_little_from(tmp_path: Path, form: str, what: str) -> None:
+    text = "a b,y\n" + "".join(f"{form.format(n)},u\n" for n in range(10, 30))
+    (notice,) = notices(tmp_path, text)
+    assert notice == (
+        f"column 'a b' holds {what}: {form.format(10)!r} on line 2 (different texts: 20 of 20); a model learns little "
+        "from such texts; to leave the column out, set --drop 'a b'"
+    )

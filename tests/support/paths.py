@@ -1,0 +1,8 @@
+"""Folders of the checkout."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+SOURCE = ROOT / "pipeline" / "glasstream"
