@@ -23,6 +23,8 @@ def json_advice(error: orjson.JSONDecodeError) -> str:
     ; a message holds one JSON value: put several into an array
     ; the message is not complete
     """
+    if "byte order mark" in error.msg:
+        return "; write the message in UTF-8 without a byte order mark"
     rest = error.doc[error.pos : error.pos + 20]
     if _NO_NUMBER.match(rest):
         return "; JSON has no NaN and no infinities: send null instead"

@@ -1,15 +1,19 @@
 """What `intake try` proposes for messages as other programs write them is what a person would choose."""
 
 import random
+import tomllib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
+from glasstream.app.command import intake as command
 from glasstream.app.configuration import load
 from glasstream.app.operate.intake import Trial, judge
+from glasstream.events.mapping.settings import IntakeSettings
 from glasstream.events.message import Message
 from glasstream.kafka.stages.schemas import format_maker
 
@@ -81,6 +85,114 @@ def test_a_person_would_choose_the_proposal(made: Callable[[int], Any], wanted: 
     trial = tried([made(n) for n in range(COUNT)])
     assert trial.proposal == wanted
     assert trial.made == COUNT and trial.rejected == []
+
+
+def change(n: int) -> dict[str, Any]:
+    """Return a change event as Debezium writes it."""
+    row = {"id": n, "amount": f"{n % 9}.50", "created_at": int(at(n).timestamp() * 1e6), "approved": n % 2}
+    time = int(at(n).timestamp() * 1000)
+    return {
+        "before": {**row, "amount": "1.25"} if n % 3 else None, "after": row,
+        "source": {"db": f"d{n % 2}", "ts_ms": time}, "op": "u" if n % 3 else "c", "ts_ms": time, "transaction": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("around", ["", "/payload"])
+@pytest.mark.parametrize("updates", [False, True])
+def test_of_a_change_event_only_the_row_after_the_change_is_used(around: str, updates: bool) -> None:
+    rows = [change(n if updates else 3 * n) for n in range(COUNT)]
+    trial = tried([{"schema": {"type": "struct"}, "payload": row} if around else row for row in rows])
+    after = f"{around}/after"
+    assert trial.proposal["target"] == f"{after}/approved"
+    assert trial.proposal["id"] == f"{after}/id"
+    assert trial.proposal["ts"] == (f"{around}/ts_ms" if around else "ts_ms")
+    assert trial.proposal["types"] == f"{after}/amount=number"
+    before = f"{around}/before" if around else "before"
+    assert trial.left_out[before] == "the row before the change, which would give away the target"
+    assert trial.left_out[f"{after}/created_at"] == "a time"
+    for _, event in trial.events:
+        assert list(orjson.loads(event)["x"]) == [f"{after}/amount".strip("/").replace("/", ".")]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (lambda n: f"ring {n}", "a different text in nearly every document"),
+        (lambda n: orjson.dumps({"n": n}).decode(), "JSON in a text: send the object itself, so that its fields can"),
+        (lambda n: f"{n},50", "numbers with decimal commas, signs or units: send them as 1234.5"),
+        (lambda n: f"{n} kg", "numbers with decimal commas, signs or units: send them as 1234.5"),
+        (lambda n: [n], "an array: a feature can be one of its elements, such as first=/z/0"),
+    ],
+)
+def test_it_says_why_a_field_is_left_out(value: Callable[[int], Any], why: str) -> None:
+    trial = tried([{"z": value(n), "a": n % 3, "y": n % 2} for n in range(COUNT)])
+    assert trial.proposal == {"target": "y", "features": "*,-z"}
+    assert trial.left_out["z"].startswith(why)
+
+
+def test_of_two_fields_with_one_feature_the_second_is_left_out() -> None:
+    trial = tried([{"a.b": n % 7, "a": {"b": n % 5}, "y": n % 2} for n in range(COUNT)])
+    assert trial.left_out == {"/a/b": "another field also becomes the feature 'a.b'"}
+    assert trial.made == COUNT and trial.rejected == []
+
+
+def test_types_that_lose_less_are_proposed() -> None:
+    rows = [
+        {
+            "price": f"{n % 5}.5", "count": str(n), "zip": str(10_000 + n % 4), "version": "1.0", "userId": f"{n}.0",
+            "user": 2**53 + 1 + n % 6, "big": 2**53 - n % 2, "y": n % 2,
+        }
+        for n in range(COUNT)
+    ]  # fmt: skip
+    trial = tried(rows, "intake.types=y=text")
+    assert trial.proposal == {
+        "target": "y", "types": "y=text,price=number,count=number,user=text", "id": "userId"
+    }  # fmt: skip
+    assert trial.rejected == []
+    (_, event), *_ = trial.events
+    assert orjson.loads(event)["x"] == {
+        "price": 0.5, "count": 0.0, "zip": "10000", "version": "1.0", "user": str(2**53 + 1), "big": 2**53
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_units_of_times(unit: str, as_text: bool) -> None:
+    factor = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    times = [int(at(n).timestamp()) * factor for n in range(COUNT)]
+    trial = tried([{"ts": str(time) if as_text else time, "a": n % 3, "y": n % 2} for n, time in enumerate(times)])
+    assert trial.proposal == {"target": "y", "ts": "ts"} | ({} if unit == "ms" else {"ts_unit": unit})
+    assert [orjson.loads(event)["ts"] for _, event in trial.events] == [
+        int(at(n).timestamp()) * 1000 for n in range(len(trial.events))
+    ]
+
+
+def test_the_lines_that_are_printed_are_the_settings() -> None:
+    settings = load(
+        assignments=["intake.topics=t", "intake.format=csv", "intake.columns=a,y", "intake.delimiter=;",
+                     "intake.types=a=text", "intake.target=y"]
+    ).intake  # fmt: skip
+    lines = list(command._lines(settings, {"features": '*,-"x'}))
+    assert lines[0] == 'topics = "t"'
+    read = tomllib.loads("\n".join(lines))
+    assert msgspec.convert(read, IntakeSettings) == msgspec.structs.replace(settings, features='*,-"x')
+    assert [line for line in lines if line.startswith("#")] == ['# id = "@place"', '# stream = "@topic"']
+    assert [line for line in lines if line.endswith("# proposed")] == ['features = "*,-\\"x"   # proposed']
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (b"time;amount\n1;2\n", "; if it is CSV, set intake.format=csv, and its columns in intake.columns"),
+        (b'"a",1', "; if it is CSV, set intake.format=csv, and its columns in intake.columns"),
+        (b'"{\\"a\\": 1}"', "; the object is encoded twice: send it without quotes around it"),
+        (b'\xef\xbb\xbf{"a": 1}', "; write the message in UTF-8 without a byte order mark"),
+        (b"PING", "(char 0)"),
+    ],
+)
+def test_a_message_that_is_rejected_as_a_whole(value: bytes, says: str) -> None:
+    ((_, _, detail),) = tried([value]).rejected
+    assert detail.endswith(says)
 
 
 def test_what_is_set_is_not_proposed() -> None:

@@ -69,6 +69,9 @@ def test_each_part_comes_from_where_the_settings_say() -> None:
     assert mapped(document, stream="@key", id="@key")[0] == "key"
     assert mapped(document, stream="=all", id="@key")[1]["id"] == "key"
     assert mapped({"a": 1, "t": 1_700.5}, ts="t", ts_unit="s")[1]["ts"] == 1_700_500
+    assert mapped({"a": 1, "t": -1.5}, ts="t")[1]["ts"] == -1
+    assert mapped({"a": 1, "t": 1_767_312_000_123_456}, ts="t", ts_unit="us")[1]["ts"] == 1_767_312_000_123
+    assert mapped({"a": 1, "t": 1_767_312_000_123_456_789}, ts="t", ts_unit="ns")[1]["ts"] == 1_767_312_000_123
     assert mapped({"list": [5, {"x": 6}]}, features="q=/list/1/x")[1]["x"] == {"q": 6}
 
 
@@ -132,7 +135,7 @@ def test_the_number_of_inferred_types_is_bounded() -> None:
         ({"features": "/a~2"}, "escapes"),
         ({"types": "a=int"}, "intake.types: expected field=number"),
         ({"labels_topics": "l"}, "intake.labels_id: expected the field"),
-        ({"labels_topics": "loans", "labels_id": "i", "labels_target": "y"}, "got loans in both"),
+        ({"labels_topics": "loans", "labels_id": "i", "labels_target": "y"}, "got loans in both; a topic has either"),
         ({"topics": "a,b", "labels_topics": "l", "labels_id": "i", "labels_target": "y"}, "names 2"),
         ({"format": "csv"}, "intake.columns"),
         ({"delimiter": '"'}, "intake.delimiter: expected one character, but no quote"),

@@ -8,11 +8,16 @@ from glasstream.app.command.options import load_settings, settings_options
 from glasstream.app.terminal import say, standard_console
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from rich.table import Table
 
     from glasstream.app.operate.intake import Trial
+    from glasstream.events.mapping.settings import IntakeSettings
 
 _REJECTED = 5
+_DEFAULTS = ("topics", "format", "id", "stream")
+"""Settings to show even if they are defaults."""
 
 
 @click.group()
@@ -42,16 +47,15 @@ def try_topic(topic: str | None, target: str | None, messages: int, **common: An
     say(f"{trial.messages:,} messages with {trial.documents:,} documents")
     console.print(_table(trial))
     chosen = settings.intake
-    lines = {"topics": chosen.topics or "", "format": chosen.format, "stream": chosen.stream, "id": chosen.id}
-    lines |= {"target": chosen.target} if chosen.target else {}
     say("\nsettings (a line that begins with # is a default):\n\n    [intake]")
-    defaults = type(chosen)()
-    for name, value in {**lines, **trial.proposal}.items():
-        mark = "# " if getattr(defaults, name) == value else ""
-        note = "   # proposed" if name in trial.proposal else ""
-        say(f"    {mark}{name} = {_quoted(value)}{note}")
+    for line in _lines(chosen, trial.proposal):
+        say(f"    {line}")
     if "target" not in trial.proposal and not chosen.target:
         say("    # target: no field has the name of a target; without one, events have no labels")
+    if trial.left_out:
+        say("\nleft out of the features:")
+    for name, why in trial.left_out.items():
+        say(f"    {name}: {why}")
     for name, path in trial.lacking.items():
         say(f"\nno message has the field {path!r} of intake.{name}: the table above lists the fields")
     say(f"\nevents: {trial.made:,}")
@@ -63,6 +67,16 @@ def try_topic(topic: str | None, target: str | None, messages: int, **common: An
     if len(trial.rejected) > _REJECTED:
         say(f"    ... and {len(trial.rejected) - _REJECTED:,} more")
     return 0
+
+
+def _lines(chosen: "IntakeSettings", proposed: "Mapping[str, str]") -> "Iterator[str]":
+    """Yield the settings that are set or proposed as lines of TOML, and the most important defaults as comments."""
+    defaults = type(chosen)()
+    for name in chosen.__struct_fields__:
+        value, default = proposed.get(name, getattr(chosen, name)), getattr(defaults, name)
+        if value != default or name in _DEFAULTS:
+            note = "   # proposed" if name in proposed else ""
+            yield f"{'# ' if value == default else ''}{name} = {_quoted(value or '')}{note}"
 
 
 def _quoted(value: str) -> str:

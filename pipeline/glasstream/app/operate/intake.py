@@ -43,6 +43,8 @@ class Trial:
         Fields that a setting names and no document has, by the name of the setting.
     proposal
         Settings that are proposed, by name.
+    left_out
+        Why each field is left out of the features, as far as that is proposed.
     events
         The first events with their streams, as JSON.
     made
@@ -56,6 +58,7 @@ class Trial:
     fields: list[FieldOfSample] = field(default_factory=list)
     lacking: dict[str, str] = field(default_factory=dict)
     proposal: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
     events: list[tuple[str, str]] = field(default_factory=list)
     made: int = 0
     rejected: list[tuple[str, str, str]] = field(default_factory=list)
@@ -110,7 +113,8 @@ def judge(settings: Settings, messages: Sequence[Message], make: Callable[[str],
         path = None if reference is None else reference.path
         if path is not None and documents and all(value_at(one, path) is ABSENT for one in documents):
             trial.lacking[name] = path_text(path)
-    trial.proposal |= proposal(intake, trial.fields, len(documents))
+    proposed, trial.left_out = proposal(intake, trial.fields, len(documents))
+    trial.proposal |= proposed
     tried = msgspec.structs.replace(settings, intake=msgspec.structs.replace(intake, **trial.proposal))
     stage = Intake(tried, make, lambda types: types)
     _show(trial, stage, messages, settings)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,10 @@ from glasstream.events.mapping.settings import IntakeSettings
 from glasstream_topics.events_dead import Reason
 
 Documents = Sequence[dict[str, Any] | Misfit]
+
+
+_CSV = re.compile(rb"[^{\[<\xef\r\n][^\r\n]*[,;\t|]")
+"""Beginning of a message that can be CSV."""
 
 
 class Format(ABC):
@@ -132,8 +137,15 @@ def _json(value: bytes) -> Any:
         _text(value)
         raise Misfit(
             Reason.NOT_JSON,
-            f"expected JSON, got {shown(value)}: {error}{json_advice(error)}",
+            f"expected JSON, got {shown(value)}: {error}{_advice(value) or json_advice(error)}",
         ) from error
+
+
+def _advice(value: bytes) -> str:
+    """Return what to do about a message that seems to be CSV."""
+    if _CSV.match(value):
+        return "; if it is CSV, set intake.format=csv, and its columns in intake.columns"
+    return ""
 
 
 def _line(line: bytes) -> dict[str, Any] | Misfit:
@@ -145,7 +157,12 @@ def _line(line: bytes) -> dict[str, Any] | Misfit:
 
 
 def _no_object(found: Any) -> Misfit:
-    return Misfit(Reason.NOT_AN_OBJECT, f"expected an object with fields, got {shown(found)}")
+    todo = "; the object is encoded twice: send it without quotes around it" if _is_json(found) else ""
+    return Misfit(Reason.NOT_AN_OBJECT, f"expected an object with fields, got {shown(found)}{todo}")
+
+
+def _is_json(found: Any) -> bool:
+    return isinstance(found, str) and found.lstrip()[:1] in ("{", "[")
 
 
 def _text(value: bytes) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -39,8 +39,8 @@ class Rules:
         Fields that become features.
     target, id, ts, stream
         Sources of the other parts; None where an event has no such part.
-    seconds
-        Whether times that are numbers are in seconds.
+    ts_unit
+        Unit of times that are numbers.
     stream_bytes
         Longest name of a stream.
     """
@@ -50,7 +50,7 @@ class Rules:
     id: Reference | None
     ts: Reference | None
     stream: Reference
-    seconds: bool = False
+    ts_unit: str = "ms"
     stream_bytes: int = 249
 
 
@@ -62,7 +62,7 @@ def event_rules(settings: IntakeSettings, stream_bytes: int) -> Rules:
         parse_reference(settings.id, ("@key", "@place")),
         parse_reference(settings.ts, ("@timestamp",)),
         parse_reference(settings.stream, ("@key", "@topic", "=")),
-        settings.ts_unit == "s",
+        settings.ts_unit,
         stream_bytes,
     )
 
@@ -78,7 +78,7 @@ def label_rules(settings: IntakeSettings, stream_bytes: int) -> Rules:
         parse_reference(settings.labels_id or "", ("@key",)),
         Reference(word="@timestamp"),
         parse_reference(stream, ("@key", "@topic", "=")),
-        settings.ts_unit == "s",
+        settings.ts_unit,
         stream_bytes,
     )
 
@@ -262,8 +262,14 @@ class Mapping:
             if at is not None:
                 return at
             value = _float(value)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and abs(value) < 1e15:
-            return round(value * 1000) if self.rules.seconds else int(value)
+        unit = self.rules.ts_unit
+        if (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and isfinite(value)
+            and abs(value) < 1e15 * _OF_MILLISECOND.get(unit, 1)
+        ):
+            return round(value * 1000) if unit == "s" else int(value) // _OF_MILLISECOND[unit]
         raise Misfit(
             Reason.BAD_TS,
             f"{self._name(reference)}: expected a time as ISO 8601 or as a number (intake.ts_unit), got "
@@ -324,6 +330,8 @@ def _float(text: str) -> float | None:
         return None
 
 
+_OF_MILLISECOND: Final = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+"""Number of units in a millisecond."""
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[+-]\d\d(?::?\d\d)?)?)?")
 
 

@@ -5,13 +5,14 @@ agree: a target has several values, an id is different in every document, a time
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import orjson
 
-from glasstream.events.mapping.fields import Kind, parse_path
+from glasstream.events.mapping import cells
+from glasstream.events.mapping.fields import Kind, Path, parse_kinds, parse_path, path_text
 from glasstream.events.mapping.mapper import milliseconds
 from glasstream.events.mapping.settings import IntakeSettings
 
@@ -19,7 +20,9 @@ _TARGETS: Final = (
     "target", "label", "y", "class", "outcome", "approved", "churn", "churned", "fraud", "isfraud", "default",
 )  # fmt: skip
 """Names of fields that are proposed as target, most likely first, in small letters without other characters."""
-_TIMES: Final = re.compile(r"(.*(timestamp|datetime|eventtime)|ts|time|date|at|created|createdat|occurredat|eventdate)")
+_TIMES: Final = re.compile(
+    r"(.*(timestamp|datetime|eventtime)|ts|time|date|at|created|createdat|occurredat|eventdate)([mun]?s)?"
+)
 _IDS: Final = re.compile(r"(.*[a-z0-9_.-])?(id|Id|ID|uuid|UUID|guid|GUID)")
 _DISTINCT: Final = 1_000
 """Largest number of different values to count."""
@@ -27,8 +30,12 @@ _LEAST: Final = 20
 """Smallest number of values from which a proposal follows."""
 _NEARLY: Final = 0.9
 """Share of different values from which a text is an id, or free text."""
-_SECONDS, _MILLISECONDS = (1e9, 5e9), (1e12, 5e12)
-"""Ranges of times since 1970, from 2001 on."""
+_UNITS: Final = {"s": 1e9, "ms": 1e12, "us": 1e15, "ns": 1e18}
+"""Smallest times since 1970, those of 2001, by their units; the largest are five times as large."""
+_EXACT: Final = 2**53
+"""Integers up to this one are exact as floats."""
+_ENVELOPE: Final = ("before", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction")
+"""Fields of a change event, as Debezium writes them, other than the row after the change."""
 
 
 @dataclass(slots=True)
@@ -51,6 +58,8 @@ class FieldOfSample:
         Whether all its values are whole numbers.
     time
         Unit of its values if all of them can be times; ``iso`` for texts.
+    better
+        Type that loses less than `kind`: number for texts that are numbers, text for integers that no float holds.
     """
 
     name: str
@@ -59,7 +68,13 @@ class FieldOfSample:
     values: int = 0
     example: str = ""
     whole: bool = True
-    time: Literal["iso", "ms", "s"] | None = None
+    time: str | None = None
+    better: Kind | None = None
+
+    @property
+    def path(self) -> Path:
+        """Path of the field."""
+        return parse_path(self.name)
 
     @property
     def different(self) -> float:
@@ -76,8 +91,10 @@ def fields_of(values: Sequence[tuple[str, Any]], kinds: Mapping[str, Kind]) -> l
     return [_field(name, found, kinds) for name, found in of.items()]
 
 
-def proposal(settings: IntakeSettings, fields: Sequence[FieldOfSample], documents: int) -> dict[str, str]:
-    """Return settings for what is not set, by name.
+def proposal(
+    settings: IntakeSettings, fields: Sequence[FieldOfSample], documents: int
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return settings for what is not set, by name, and why each field is left out of the features.
 
     Parameters
     ----------
@@ -85,6 +102,9 @@ def proposal(settings: IntakeSettings, fields: Sequence[FieldOfSample], document
         Number of documents of the sample.
     """
     found: dict[str, str] = {}
+    left_out = _envelope(fields)
+    of_change = [one for one in fields if one.name in left_out]
+    fields = [one for one in fields if one.name not in left_out and not _below(one, left_out)]
     target = settings.target
     if target is None and (one := _target(fields)) is not None:
         target = found["target"] = one.name
@@ -92,22 +112,63 @@ def proposal(settings: IntakeSettings, fields: Sequence[FieldOfSample], document
     if settings.id == "@place" and (one := _id(rest, documents)) is not None:
         found["id"] = one.name
     if settings.ts == "@timestamp":
-        times = [one for one in rest if one.time and _TIMES.fullmatch(_plain(one.name)) and one.present == documents]
+        times = [one for one in (*of_change, *rest) if _is_time(one) and one.present == documents]
         if times and documents >= _LEAST:
             found["ts"] = times[0].name
-            if times[0].time == "s":
-                found["ts_unit"] = "s"
-    if settings.features == "*":
-        used = {target, found.get("id"), found.get("ts")}
-        envelope = {one.name for one in fields if parse_path(one.name)[0] == "payload"}
-        left_out = ["schema"] if envelope and any(parse_path(one.name)[0] == "schema" for one in fields) else []
-        for one in rest:
-            inside = left_out[:1] == ["schema"] and parse_path(one.name)[0] == "schema"
-            if one.name not in used and not inside and "," not in one.name and _says_nothing(one):
-                left_out.append(one.name)
-        if left_out:
-            found["features"] = ",".join(["*", *(f"-{name}" for name in left_out)])
+            left_out.pop(times[0].name, None)
+            if times[0].time not in ("iso", "ms"):
+                found["ts_unit"] = str(times[0].time)
+    rest = [one for one in rest if one.name not in (found.get("id"), found.get("ts"))]
+    stated = parse_kinds(settings.types)
+    types = [one for one in fields if one.better and one in (*rest, *_named(fields, target)) and _can_be_typed(one)]
+    if types := [one for one in types if one.name not in stated]:
+        found["types"] = ",".join(filter(None, (settings.types, *(f"{one.name}={one.better}" for one in types))))
+    if settings.features != "*":
+        return found, {}
+    names: set[str] = set()
+    for one in rest:
+        why = _why_left_out(one, {**stated, **{typed.name: typed.better for typed in types}}.get(one.name))
+        name = ".".join(one.path)
+        if why is None and name in names:
+            why = f"another field also becomes the feature {name!r}"
+        if why is not None and "," not in one.name:
+            left_out[one.name] = why
+        names.add(name)
+    if left_out:
+        found["features"] = ",".join(["*", *(f"-{name}" for name in left_out)])
+    return found, left_out
+
+
+def _envelope(fields: Sequence[FieldOfSample]) -> dict[str, str]:
+    """Return the fields around a row, and why they are no features: those of a change event, or of a schema."""
+    names = {one.path[0] for one in fields}
+    found = {"schema": "the schema of the message"} if {"schema", "payload"} <= names else {}
+    for around in ((), ("payload",)):
+        inside = {one.path[len(around)] for one in fields if one.path[:-1][: len(around)] == around}
+        if {"op", "after"} <= inside and not inside.isdisjoint({"before", "source", "ts_ms"}):
+            why = {name: "part of the envelope of a change event" for name in _ENVELOPE if name in inside}
+            why["before"] = "the row before the change, which would give away the target"
+            found |= {path_text((*around, name)): text for name, text in why.items()}
     return found
+
+
+def _below(one: FieldOfSample, objects: Iterable[str]) -> bool:
+    """Return whether a field is inside one of these objects."""
+    return any(one.path[: len(path)] == path for path in map(parse_path, objects))
+
+
+def _named(fields: Sequence[FieldOfSample], name: str | None) -> list[FieldOfSample]:
+    return [one for one in fields if one.name == name]
+
+
+def _is_time(one: FieldOfSample) -> bool:
+    return one.time is not None and _TIMES.fullmatch(_plain(one.name)) is not None
+
+
+def _can_be_typed(one: FieldOfSample) -> bool:
+    if "," in one.name or one.values == 1 or _TIMES.fullmatch(_plain(one.name)):
+        return False
+    return one.better is Kind.TEXT or not _IDS.fullmatch(one.path[-1])
 
 
 def _field(name: str, values: Sequence[Any], kinds: Mapping[str, Kind]) -> FieldOfSample:
@@ -119,17 +180,33 @@ def _field(name: str, values: Sequence[Any], kinds: Mapping[str, Kind]) -> Field
             distinct.add(text)
     numbers = [float(value) for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     whole = len(numbers) == len(values) and all(number.is_integer() for number in numbers)
-    return FieldOfSample(name, kind, len(values), len(distinct), texts[0], whole, _time(values, numbers))
+    found = FieldOfSample(name, kind, len(values), len(distinct), texts[0], whole, _time(values))
+    found.better = _better(found, values)
+    return found
 
 
-def _time(values: Sequence[Any], numbers: Sequence[float]) -> Literal["iso", "ms", "s"] | None:
+def _time(values: Sequence[Any]) -> str | None:
+    """Return the unit of values that can be times. Texts can have numbers in them."""
     if all(isinstance(value, str) and milliseconds(value.strip()) is not None for value in values):
         return "iso"
-    if len(numbers) == len(values):
-        if all(_MILLISECONDS[0] <= number < _MILLISECONDS[1] for number in numbers):
-            return "ms"
-        if all(_SECONDS[0] <= number < _SECONDS[1] for number in numbers):
-            return "s"
+    if not all(
+        cells.is_plain(value) if isinstance(value, str) else isinstance(value, (int, float)) for value in values
+    ):
+        return None
+    numbers = [float(value) for value in values]
+    return next(
+        (unit for unit, first in _UNITS.items() if all(first <= number < 5 * first for number in numbers)), None
+    )
+
+
+def _better(one: FieldOfSample, values: Sequence[Any]) -> Kind | None:
+    """Return the type that loses less than that of a field. Whole numbers in texts can be codes if they repeat."""
+    if one.kind == Kind.TEXT and all(isinstance(value, str) for value in values):
+        readings = {cells.reading(value) for value in values}
+        if cells.kind(readings) is Kind.NUMBER and (cells.Reading.POINT in readings or _is_unique(one)):
+            return Kind.NUMBER
+    if one.kind == Kind.NUMBER and any(isinstance(value, int) and abs(value) > _EXACT for value in values):
+        return Kind.TEXT
     return None
 
 
@@ -157,16 +234,30 @@ def _id(fields: Sequence[FieldOfSample], documents: int) -> FieldOfSample | None
     return min(found, key=lambda one: (_plain(one.name) != "id", len(parse_path(one.name))), default=None)
 
 
-def _says_nothing(one: FieldOfSample) -> bool:
-    """Return whether a field has no type, or is an id, a free text or a time."""
+def _why_left_out(one: FieldOfSample, typed: Kind | None) -> str | None:
+    """Return why a field says nothing about the target, None if it may.
+
+    Parameters
+    ----------
+    typed
+        Type that is stated or proposed.
+    """
     if one.kind not in tuple(Kind):
-        return True
-    if one.kind == Kind.TEXT and _is_unique(one):
-        return True
-    last = parse_path(one.name)[-1]
-    if one.whole and _is_unique(one) and _IDS.fullmatch(last):
-        return True
-    return one.time is not None and one.values > 1 and _TIMES.fullmatch(_plain(one.name)) is not None
+        return "an array: a feature can be one of its elements, such as first=" + path_text((*one.path, "0"))
+    if _is_time(one) and one.values > 1:
+        return "a time"
+    if not _is_unique(one) or typed is Kind.NUMBER:
+        return None
+    if _IDS.fullmatch(one.path[-1]) and (one.whole or one.kind == Kind.TEXT):
+        return "an id"
+    if one.kind != Kind.TEXT:
+        return "an id" if typed is Kind.TEXT else None
+    text = orjson.loads(one.example)
+    if text[:1] in ("{", "["):
+        return "JSON in a text: send the object itself, so that its fields can become features"
+    if cells.is_formatted(text) or cells.unit(text) is not None:
+        return "numbers with decimal commas, signs or units: send them as 1234.5"
+    return "a different text in nearly every document"
 
 
 def _is_unique(one: FieldOfSample) -> bool:

@@ -55,7 +55,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ts
         Field with the time of the event, or ``@timestamp``. Texts are read as ISO 8601, numbers in the unit `ts_unit`.
     ts_unit
-        Unit of times that are numbers.
+        Unit of times that are numbers: milliseconds, seconds, microseconds or nanoseconds since 1970.
     stream
         Field with the name of the stream, ``@key``, ``@topic`` or ``=NAME``.
     types
@@ -93,7 +93,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     target: ChangesNothing[str | None] = None
     id: ChangesNothing[str] = "@place"
     ts: ChangesNothing[str] = "@timestamp"
-    ts_unit: ChangesNothing[Literal["ms", "s"]] = "ms"
+    ts_unit: ChangesNothing[Literal["ms", "s", "us", "ns"]] = "ms"
     stream: ChangesNothing[str] = "@topic"
     types: ChangesNothing[str | None] = None
     columns: ChangesNothing[str | None] = None
@@ -154,7 +154,10 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if getattr(self, name) is None
         ]
         if twice := set(self.labels_sources) & set(self.sources):
-            found.append(f"labels_topics: expected other topics than in topics, got {', '.join(sorted(twice))} in both")
+            found.append(
+                f"labels_topics: expected other topics than in topics, got {', '.join(sorted(twice))} in both; "
+                "a topic has either events or labels, so send the labels to a topic of their own"
+            )
         if self.labels_stream is None and self.stream == "@topic" and len(self.sources) != 1:
             found.append(
                 "labels_stream: expected the stream of the labels, because @topic stands for one topic of events, and "

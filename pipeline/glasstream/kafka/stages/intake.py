@@ -163,7 +163,7 @@ class Intake:
     def _documents(self, source: _Source, message: Message) -> tuple[Documents, bool]:
         value, limit = message.value, self.settings.limits.message_bytes
         if value is None:
-            raise Misfit(Reason.NULL_MESSAGE, "expected a message with content, got a null message")
+            raise Misfit(Reason.NULL_MESSAGE, _NULL)
         if not self._fits(value):
             raise Misfit(Reason.TOO_LARGE, f"expected at most {limit} bytes (limits.message_bytes), got {len(value)}")
         return source.format.read(message.topic, value)
@@ -310,6 +310,10 @@ class Intake:
             yield Sample(catalogue.DEAD_LETTERS, count, (reason, f"{name}[{partition}]"))
 
 
+_NULL = (
+    "expected a message with content, got a null message, which marks a deleted key; on a compacted topic, such dead "
+    "letters are normal"
+)
 _NAMED = 50
 """Largest number of new fields in a line of the log."""
 _REMEMBERED = 10_000
