@@ -125,7 +125,7 @@ class Admission:
             return (
                 Reason.TARGET_KIND,
                 f"expected `y` to be {_NAME[self.target_kind]} like the earlier labels of this stream, got "
-                f"{_NAME[kind]}; to change the kind of labels, reset the stream",
+                f"{_NAME[kind]}; send labels of one kind, or, to change the kind, reset the stream",
             )
         task = self.task or (Task.REGRESSION if kind is float else Task.CLASSIFICATION)
         target: str | float | None

@@ -4,15 +4,18 @@ import random
 import tomllib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
 import pytest
+from click.testing import CliRunner
 
 from glasstream.app.command import intake as command
 from glasstream.app.configuration import load
-from glasstream.app.operate.intake import Trial, judge
+from glasstream.app.operate.intake import Trial, attempt, judge
+from glasstream.base.errors import InputError
 from glasstream.events.mapping.settings import IntakeSettings
 from glasstream.events.message import Message
 from glasstream.kafka.stages.schemas import format_maker
@@ -121,6 +124,7 @@ def test_of_a_change_event_only_the_row_after_the_change_is_used(around: str, up
         (lambda n: orjson.dumps({"n": n}).decode(), "JSON in a text: send the object itself, so that its fields can"),
         (lambda n: f"{n},50", "numbers with decimal commas, signs or units: send them as 1234.5"),
         (lambda n: f"{n} kg", "numbers with decimal commas, signs or units: send them as 1234.5"),
+        (lambda n: [{"n": n}], "an array of objects: if each is to be an event, send the array as the message, or one"),
         (lambda n: [n], "an array: a feature can be one of its elements, such as first=/z/0"),
     ],
 )
@@ -193,6 +197,20 @@ def test_the_lines_that_are_printed_are_the_settings() -> None:
 def test_a_message_that_is_rejected_as_a_whole(value: bytes, says: str) -> None:
     ((_, _, detail),) = tried([value]).rejected
     assert detail.endswith(says)
+
+
+def test_messages_come_from_a_file_too(tmp_path: Path) -> None:
+    file = tmp_path / "messages.jsonl"
+    file.write_bytes(b"\n".join(orjson.dumps({"a": n % 5, "y": n % 2}) for n in range(30)) + b"\n\nbroken\r\n")
+    found = CliRunner().invoke(command.intake, ["try", "--file", str(file)], standalone_mode=False)
+    assert "31 messages with 30 documents" in found.output
+    assert 'topics = "my-topic"' in found.output and 'target = "y"   # proposed' in found.output
+    assert "my-topic[0]@31: not_json: expected JSON, got b'broken'" in found.output
+    with pytest.raises(InputError, match=r"expected messages on .*none\.jsonl, found none"):
+        (tmp_path / "none.jsonl").touch()
+        attempt(load(assignments=["intake.topics=t"]), 10, tmp_path / "none.jsonl")
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        attempt(load(assignments=["intake.topics=t"]), 10, tmp_path / "other.jsonl")
 
 
 def test_what_is_set_is_not_proposed() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from glasstream.events.mapping.fields import Kind
 from glasstream.events.sources.csv_file import CsvFile
 
 
@@ -72,3 +73,6 @@ def test_a_file_without_labels_is_said(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text("a,y\n1,\n2,\n", encoding="utf-8")
     assert CsvFile(path, "y", "s").look(None).why.startswith("a guess, because no row has a target")
+    path.write_text("a,y\n1,t\n2,f\n", encoding="utf-8")
+    source = CsvFile(path, "y", "s", types={"y": Kind.BOOLEAN})
+    assert source.look(None).why.startswith("a guess, because no target in the first 2 rows is a boolean")

@@ -133,7 +133,8 @@ def test_a_missing_text_target_is_no_class(tmp_path: Path) -> None:
     assert source.notices == [
         "s: column 'y' has 'NA' in 1 of the first 5 rows: treated as empty, an event without a label, because the "
         "other cells hold class names; if it is a class, set --types y=text",
-        "s: column 'y' has the classes 'none' (1): if they stand for a missing label, leave the cells empty",
+        "s: column 'y' has in the first 5 rows the classes 'none' (1): if they stand for a missing label, leave the "
+        "cells empty",
     ]
     stated = opened(tmp_path, text, types="y=text")
     assert [event.get("y") for event in stated.events()] == ["yes", "NA", "no", "none", None]

@@ -82,8 +82,9 @@ def test_classes_that_are_spelled_in_several_ways(tmp_path: Path, below: int) ->
     labels = ["yes "] * 2 + [" yes", "Yes", "no", "No\u00a0", "up", ""]
     (notice,) = notices(tmp_path, "a,y\n" + "1,up\n" * below + "".join(f"1,{label}\n" for label in labels))
     assert notice == (
-        "column 'y' has classes that differ only in case or spaces: 'yes ' (2), ' yes' (1), 'Yes' (1), 'no' (1), "
-        "'No\\xa0' (1): each is a class of its own; write each class in one way"
+        f"column 'y' has in {'all rows' if below else 'the first 8 rows'} classes that differ only in case or spaces: "
+        "'yes ' (2), ' yes' (1), 'Yes' (1), 'no' (1), 'No\\xa0' (1): each is a class of its own; write each class in "
+        "one way"
     )
 
 
@@ -91,7 +92,8 @@ def test_classes_that_are_spelled_in_several_ways(tmp_path: Path, below: int) ->
 def test_a_class_that_looks_like_a_missing_label(tmp_path: Path, label: str) -> None:
     (notice,) = notices(tmp_path, f"a,y\n1,yes\n1,no\n1,{label}\n1,{label}\n")
     assert notice == (
-        f"column 'y' has the classes {label!r} (2): if they stand for a missing label, leave the cells empty"
+        f"column 'y' has in the first 4 rows the classes {label!r} (2): if they stand for a missing label, leave the "
+        "cells empty"
     )
 
 

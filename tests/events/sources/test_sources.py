@@ -189,6 +189,17 @@ def test_columns_can_be_left_out(tmp_path: Path) -> None:
         make_source(None, None, None, None, 1, Asked(), (), ["a"])
 
 
+def test_columns_without_a_name_can_be_left_out(tmp_path: Path) -> None:
+    path = csv(tmp_path, ",a,y, \n0,1,u,\n1,2,v,\n")
+    with pytest.raises(
+        InputError, match="got none for column 1, 4; name it in the header, or leave it out with --drop"
+    ):
+        make_source(path, "y", "s", None, 1, Asked()).look(None)
+    source = make_source(path, "y", "s", None, 1, Asked(), (), ("", " "))
+    source.look(None)
+    assert source.features == ["a"]
+
+
 def test_blank_lines_are_skipped_wherever_they_are(tmp_path: Path) -> None:
     path = csv(tmp_path, "\n \na,y\n\n1,u\n   \n2,v\n\n")
     assert [event["x"]["a"] for event in events(path)] == [1.0, 2.0]

@@ -1,5 +1,6 @@
 """`glasstream intake try`: see what the intake would make of the messages of a topic."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from glasstream.events.mapping.settings import IntakeSettings
 
 _REJECTED = 5
+_NAMELESS = "my-topic"
+"""Topic to show for a file of messages, if none is named."""
 _DEFAULTS = ("topics", "format", "id", "stream")
 """Settings to show even if they are defaults."""
 
@@ -27,12 +30,17 @@ def intake() -> None:
 
 @intake.command(name="try", short_help="Show the events that messages of a topic would become.")
 @click.option("--topic", help="Full name of the topic. It sets intake.topics.")
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path),
+    help="File with a message on each line, to read in place of the topic. No broker is needed.",
+)
 @click.option("--target", help="Field with the target. It sets intake.target.")
 @click.option(
     "--messages", type=click.IntRange(1, 100_000), default=1_000, show_default=True, help="Number of messages to read."
 )
 @settings_options()
-def try_topic(topic: str | None, target: str | None, messages: int, **common: Any) -> int:
+def try_topic(topic: str | None, file: Path | None, target: str | None, messages: int, **common: Any) -> int:
     """Show what the intake would make of the newest messages of a topic, and propose settings. Write nothing.
 
     The command lists the fields of the messages, proposes a mapping, and shows five events and what would be rejected.
@@ -40,9 +48,11 @@ def try_topic(topic: str | None, target: str | None, messages: int, **common: An
     from glasstream.app.command.expect import expect_broker
     from glasstream.app.operate.intake import attempt
 
-    settings = load_settings(common, {"intake.topics": topic, "intake.target": target})
-    expect_broker(settings)
-    trial = attempt(settings, messages)
+    named = {} if file is None else {"intake.topics": _NAMELESS}
+    settings = load_settings(common, {"intake.topics": topic, "intake.target": target}, defaults=named)
+    if file is None:
+        expect_broker(settings)
+    trial = attempt(settings, messages, file)
     console = standard_console()
     say(f"{trial.messages:,} messages with {trial.documents:,} documents")
     console.print(_table(trial))

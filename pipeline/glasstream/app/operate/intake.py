@@ -3,6 +3,8 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -64,13 +66,18 @@ class Trial:
     rejected: list[tuple[str, str, str]] = field(default_factory=list)
 
 
-def attempt(settings: Settings, count: int) -> Trial:
+def attempt(settings: Settings, count: int, file: Path | None = None) -> Trial:
     """Read up to `count` messages of each topic of `intake.topics`, and return what the intake would do with them.
+
+    Parameters
+    ----------
+    file
+        File with a message on each line, to read in place of the topics.
 
     Raises
     ------
     InputError
-        No topic is named, or the topics are empty.
+        No topic is named, the topics or the file are empty, or the file cannot be read.
     BrokerError, TopicError
         A topic cannot be read.
     UnavailableError
@@ -80,9 +87,14 @@ def attempt(settings: Settings, count: int) -> Trial:
     if not intake.sources:
         raise InputError("--topic: expected the name of a topic, got none; or set intake.topics")
     intake.expect_usable(settings.prefix)
-    messages = [message for name in intake.sources for message in _sample(settings, name, count)]
+    if file is None:
+        messages = [message for name in intake.sources for message in _sample(settings, name, count)]
+    else:
+        messages = _lines(file, intake.sources[0], count)
     if not messages:
-        raise InputError(f"expected messages on {', '.join(intake.sources)}, found none; send some, and try again")
+        raise InputError(
+            f"expected messages on {file or ', '.join(intake.sources)}, found none; send some, and try again"
+        )
     return judge(settings, messages, format_maker(intake, os.environ))
 
 
@@ -135,6 +147,15 @@ def _documents(reader: Format, messages: Sequence[Message]) -> tuple[list[dict[s
         documents += [one for one in found if not isinstance(one, Misfit)]
         bad += sum(isinstance(one, Misfit) for one in found)
     return documents, bad
+
+
+def _lines(file: Path, name: str, count: int) -> list[Message]:
+    try:
+        with file.open("rb") as lines:
+            values = [line.rstrip(b"\r\n") for line in islice(lines, count)]
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
+    return [Message(name, 0, place, None, value, None) for place, value in enumerate(values) if value]
 
 
 def _sample(settings: Settings, name: str, count: int) -> list[Message]:

@@ -23,20 +23,22 @@ _MISSING = frozenset(
 _SHOWN = 8
 
 
-def spellings(target: str, classes: Mapping[str, int]) -> Iterator[tuple[set[str], str]]:
+def spellings(target: str, where: str, classes: Mapping[str, int]) -> Iterator[tuple[set[str], str]]:
     """Yield notices about the classes of a target, each with the classes that it concerns.
 
     Parameters
     ----------
+    where
+        Words for the rows that were counted.
     classes
         Number of rows of each class.
 
     Examples
     --------
-    >>> for _, text in spellings("paid", {"yes": 7, "Yes": 2, "no": 5, "?": 1}):
+    >>> for _, text in spellings("paid", "all rows", {"yes": 7, "Yes": 2, "no": 5, "?": 1}):
     ...     print(text)
-    column 'paid' has classes that differ only in case or spaces: 'yes' (7), 'Yes' (2): each is a class of its own; ...
-    column 'paid' has the classes '?' (1): if they stand for a missing label, leave the cells empty
+    column 'paid' has in all rows classes that differ only in case or spaces: 'yes' (7), 'Yes' (2): each is a ...
+    column 'paid' has in all rows the classes '?' (1): if they stand for a missing label, leave the cells empty
     """
     same: dict[str, list[str]] = {}
     for name in classes:
@@ -45,8 +47,8 @@ def spellings(target: str, classes: Mapping[str, int]) -> Iterator[tuple[set[str
     if alike := [name for names in groups for name in names]:
         yield (
             set(alike),
-            f"column {target!r} has classes that differ only in case or spaces: {_counted(alike, classes)}: each is a "
-            "class of its own; write each class in one way",
+            f"column {target!r} has in {where} classes that differ only in case or spaces: {_counted(alike, classes)}: "
+            "each is a class of its own; write each class in one way",
         )
     words = any(any(map(str.isalnum, plain)) for plain in same if plain not in _MISSING)
     missing = [
@@ -58,8 +60,8 @@ def spellings(target: str, classes: Mapping[str, int]) -> Iterator[tuple[set[str
     if missing:
         yield (
             set(missing),
-            f"column {target!r} has the classes {_counted(missing, classes)}: if they stand for a missing label, leave "
-            "the cells empty",
+            f"column {target!r} has in {where} the classes {_counted(missing, classes)}: if they stand for a missing "
+            "label, leave the cells empty",
         )
 
 

@@ -98,13 +98,16 @@ class CsvFile:
         if target.kind is Kind.TEXT and len(distinct) > IngestLimits().classes:
             self._tell([target.of_many_classes(len(distinct))])
         if target.kind is Kind.TEXT:
-            self._tell_spellings(Counter(value for value in fit if isinstance(value, str)))
+            self._tell_spellings(target.where, Counter(value for value in fit if isinstance(value, str)))
         numbers = target.kind is Kind.NUMBER
         if task is None:
             few = numbers and None not in distinct and len(distinct) <= CLASSES
             task = Task.CLASSIFICATION if not numbers or few else Task.REGRESSION
             if not fit:
-                why = "a guess, because no row has a target; set --task classification or --task regression"
+                none = "no row has a target"
+                if any(one is not Reading.MISSING for one in target.readings):
+                    none = f"no target in {target.where} is a {target.kind}"
+                why = f"a guess, because {none}; set --task classification or --task regression"
             elif numbers:
                 what = "whole numbers" if few else "numbers"
                 why = f"its target has {len(set(fit)):,} distinct {what} in {target.where}"
@@ -142,7 +145,7 @@ class CsvFile:
             yield from self._events(columns, classes)
         finally:
             self._tell(words(*found) for words, found in self._counted.items())
-            self._tell_spellings(classes)
+            self._tell_spellings("all rows", classes)
 
     def _events(
         self,
@@ -201,9 +204,9 @@ class CsvFile:
     def _tell(self, texts: Iterable[str]) -> None:
         self.notices.extend(f"{self.stream}: {text}" for text in texts)
 
-    def _tell_spellings(self, classes: Mapping[str, int]) -> None:
+    def _tell_spellings(self, where: str, classes: Mapping[str, int]) -> None:
         """Report classes with doubtful spellings, and again if further ones have come."""
-        for names, text in spellings(self.target, classes):
+        for names, text in spellings(self.target, where, classes):
             if not names <= self._spelled:
                 self._spelled |= names
                 self._tell([text])

@@ -50,11 +50,11 @@ def read_header(
         )
     todo = None if target in header else _advice(path, target)
     if todo is None:
-        unnamed = [str(number) for number, name in enumerate(header, 1) if not name.strip()]
+        unnamed = [str(number) for number, name in enumerate(header, 1) if not name.strip() and name not in dropped]
         if unnamed:
             raise InputError(
                 f"{path}: expected a name for every one of {len(header)} columns, "
-                f"got none for column {', '.join(unnamed[:5])}; name it in the header, or remove it"
+                f"got none for column {', '.join(unnamed[:5])}; name it in the header, or leave it out with --drop ''"
             )
         for option, names in (("--types", types), ("--drop", dropped)):
             if unknown := sorted(set(names) - set(header)):
