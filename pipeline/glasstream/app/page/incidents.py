@@ -26,26 +26,26 @@ ADVICE: Final[Mapping[str, str]] = {
         "done at once."
     ),
     "concept_moved": (
-        "The same inputs now have other labels. Compare the effect curves before and after, and ask whoever knows the "
-        "process. If the loss does not fall again by itself, let the model forget faster or begin a new one."
+        "The same inputs now have other labels. Compare the effect curves before and after, and ask the process owner. "
+        "If the loss does not fall again by itself, let the model forget faster, or reset the stream."
     ),
     "labels_shifted": (
         "The classes or values to predict became more or less frequent. Check the source of the labels first, then "
         "thresholds and decisions that assume the old shares."
     ),
     "model_replaced": (
-        "Inputs and labels are as before, and the model is worse and has not recovered. Check whether somebody "
-        "replaced the model, its state or its settings at that time, and whether the events that it has learned since "
-        "were right. If the model got worse by itself, use a forest, which is steadier than a single adaptive tree."
+        "Inputs and labels are as before, and the model is worse and has not recovered. Check whether the model, its "
+        "state or its settings were replaced at that time, and whether the events that it has learned since were "
+        "right. If the model got worse by itself, use a forest, which is steadier than a single adaptive tree."
     ),
     "model_pushed": (
-        "Somebody replaced the model with `glasstream model push`. Compare loss, importance and effect curves before "
+        "The model was replaced with `glasstream model push`. Compare loss, importance and effect curves before "
         "and after. If the new model is worse, push the earlier one again by its digest, which `glasstream model list` "
         "shows."
     ),
     "reasoning_moved": (
         "The model relies on other features than before and is as good as before. Check whether the new reasons make "
-        "sense and may be used; look for features that repeat each other."
+        "sense and may be used; look for redundant features."
     ),
     "unclear": (
         "The evidence fits no verdict well. Look at the series that changed and at what changed outside at that time."
