@@ -64,7 +64,8 @@ ERRORS: dict[str, tuple[Callable[[], bytes], str]] = {
     "empty": (lambda: b"", "with operators, got none"),
     "no names": (lambda: exported("forest"), "model.features: expected the names of the model's features"),
     "a custom operator": (
-        lambda: small(helper.make_node("Mystery", ["x"], ["y"], domain="com.example")), "got some of com.example",
+        lambda: small(helper.make_node("Mystery", ["x"], ["y"], domain="com.example")),
+        r"got com\.example\.Mystery; export",
     ),
     "random numbers": (lambda: small(helper.make_node("RandomNormalLike", ["x"], ["y"])), "got RandomNormalLike in it"),
     "one row at a time": (

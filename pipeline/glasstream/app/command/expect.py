@@ -65,8 +65,8 @@ def expect_features(source: Source, features: Sequence[str], model: str) -> None
     if missing := [name for name in features if name not in known]:
         raise InputError(
             f"model.name: {model} takes the features {', '.join(map(repr, missing))[:300]}, which {source.stream} does "
-            f"not have; it has {', '.join(map(repr, known))[:300]}; rename its columns, or set model.features to "
-            "its names"
+            f"not have; it has {', '.join(map(repr, known))[:300]}; rename its columns, set model.features to its "
+            "names, or, if the model takes missing values, set model.absent=missing"
         )
 
 

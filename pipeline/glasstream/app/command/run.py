@@ -144,7 +144,21 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
     while source.notices:
         console.print(source.notices.pop(0), style="dim")
     if not settings.model.learns:
-        expect_features(source, fixed_model(settings).features, settings.model.name)
+        model_of_file = fixed_model(settings)
+        may_lack = settings.model.absent == "missing"
+        expect_features(source, model_of_file.whole if may_lack else model_of_file.features, settings.model.name)
+        if lacking := [name for name in model_of_file.features if name not in source.features]:
+            console.print(
+                f"{source.stream} does not have {', '.join(map(repr, lacking))[:300]}: the model gets these features "
+                "as missing",
+                style="dim",
+            )
+        if look.binary and look.task is Task.REGRESSION:
+            console.print(
+                f"{source.stream}: the target has only 0 and 1, and the model gives a number; if it is a probability, "
+                "set model.classes=0,1",
+                style="dim",
+            )
         return msgspec.structs.replace(settings, model=msgspec.structs.replace(settings.model, absent="missing"))
     model = msgspec.structs.replace(
         settings.model, task=look.task.value, many_classes=settings.model.many_classes or look.classes > 2

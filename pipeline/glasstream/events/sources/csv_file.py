@@ -115,7 +115,7 @@ class CsvFile:
                 why = f"its target is {target.kind}"
         else:
             why = "set by --task"
-        return Look(task, len(distinct) if task is Task.CLASSIFICATION else 0, why, numbers)
+        return Look(task, len(distinct) if task is Task.CLASSIFICATION else 0, why, numbers, {*fit} == {0.0, 1.0})
 
     @property
     def _target(self) -> Column:

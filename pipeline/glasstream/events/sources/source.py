@@ -20,6 +20,8 @@ class Look:
     why: str
     numbers: bool = False
     """Whether the target holds numbers."""
+    binary: bool = False
+    """Whether these are 0 and 1 only."""
 
 
 class Source(Protocol):

@@ -830,6 +830,8 @@ class StreamLearner:
             self._features = model.table(self.settings.limits)
             self._known_categories = model.known
             self._say("the model is already trained, and learns nothing")
+            for notice in model.notices:
+                self._say(notice)
             if model.generic is not None:
                 self._say(f"the model is explained through onnxruntime, not in compiled code: {model.generic}")
         elif model.stays_in_river is not None:

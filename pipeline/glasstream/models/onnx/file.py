@@ -12,6 +12,7 @@ from glasstream.events.admission import Task
 from glasstream.events.features import Kind
 from glasstream.events.limits import IngestLimits
 from glasstream.models.onnx.outputs import expect_order, outputs_of, type_of
+from glasstream.models.onnx.remedies import INPUTS, way_out
 from glasstream.models.onnx.safety import expect_safe
 
 LARGEST: Final = 64 * 1024 * 1024
@@ -187,7 +188,7 @@ def _described(onnx: Any, model: Any, names: str | None, classes: str | None, ou
             expect_order(f"model.{what}", names, noted)
         return names or noted
 
-    inputs = _inputs(model.graph, listed(names, "features"))
+    inputs = _inputs(onnx, model.graph, listed(names, "features"))
     found = outputs_of(onnx, model.graph, listed(outputs, "outputs"), listed(classes, "classes"))
     task = Task.CLASSIFICATION if found.classes else Task.REGRESSION
     return OnnxFile(model, inputs, task, *found)
@@ -228,7 +229,16 @@ def _listed(text: str | None, where: str) -> list[str]:
     return found
 
 
-def _inputs(graph: Any, names: Sequence[str]) -> tuple[Input, ...]:
+def input_type(onnx: Any, value: Any) -> str:
+    """Return the type of an input and its dimensions for a message, such as FLOAT16[n, 4]."""
+    if not value.type.HasField("tensor_type"):
+        return f"a {(value.type.WhichOneof('value') or 'thing without a type').removesuffix('_type')}"
+    of = value.type.tensor_type
+    sizes = ", ".join(str(size.dim_value or "n") for size in of.shape.dim)
+    return f"{onnx.TensorProto.DataType.Name(of.elem_type)}[{sizes}]"
+
+
+def _inputs(onnx: Any, graph: Any, names: Sequence[str]) -> tuple[Input, ...]:
     """Return the inputs, with names for their columns."""
     constant = {one.name for one in graph.initializer}
     found: list[tuple[str, str, int, bool]] = []
@@ -237,9 +247,10 @@ def _inputs(graph: Any, names: Sequence[str]) -> tuple[Input, ...]:
             continue
         kind, sizes = type_of(one), [size.dim_value for size in one.type.tensor_type.shape.dim]
         if kind is None or len(sizes) not in (1, 2):
+            what = input_type(onnx, one)
             raise ModelError(
                 f"model.name: expected inputs that are tables of numbers or texts with a row for each event, but the "
-                f"input {one.name!r} is not"
+                f"input {one.name!r} is {what}; {way_out(INPUTS, 'dimensions' if kind else what)}"
             )
         if sizes[0] > 0:
             raise ModelError(

@@ -12,12 +12,16 @@ from glasstream.models.predictors.predictor import Predictor
 
 
 class Loaded(NamedTuple):
-    """A file, its predictor, the texts that its encoders know, and why it is not translated (None if it is)."""
+    """A file, its predictor, the texts that its encoders know, and why it is not translated (None if it is).
+
+    The notices are lines for the user about the trial of the model.
+    """
 
     file: OnnxFile
     predictor: Predictor
     texts: list[list[str]]
     generic: str | None
+    notices: tuple[str, ...] = ()
 
 
 def loaded(file: OnnxFile, texts: Sequence[Sequence[str]] | None = None) -> Loaded:
@@ -37,11 +41,11 @@ def loaded(file: OnnxFile, texts: Sequence[Sequence[str]] | None = None) -> Load
     # First, because nothing that onnxruntime refuses may be translated.
     called = OnnxPredictor.of(file, known, known_numbers(file))
     if not called.answers:
-        return Loaded(file, called, known, "onnxruntime has not evaluated any of the rows on which it was tried")
+        return Loaded(file, called, known, "onnxruntime has evaluated no row yet", called.notices)
     try:
         return Loaded(file, translate(file, known), known, None)
     except NotCompilable as reason:
-        return Loaded(file, called, known, str(reason))
+        return Loaded(file, called, known, str(reason), called.notices)
 
 
 @lru_cache(maxsize=4)

@@ -11,13 +11,13 @@ import numpy as np
 
 from glasstream.base.errors import ModelError
 from glasstream.models.onnx.file import OnnxFile
+from glasstream.models.onnx.remedies import TARGETS
 from glasstream.models.predictors.predictor import NO_LABEL, Output
 
 OUTSIDE: Final = 1e-3
 """How far a probability may be outside 0..1 by rounding."""
 _SUM: Final = 0.05
 """How far the sum of a row's probabilities may be from 1; nets with numbers of eight bits were measured at 0.02."""
-TARGETS: Final = "of a model with several targets, export one model for each target"
 
 
 def expect_meaning(file: OnnxFile, output: Output, labels: Sequence[int | str]) -> None:

@@ -55,14 +55,15 @@ class FixedModel:
         self, loaded: Loaded, limits: IngestLimits, absent: str | None = None, pushed: str | None = None
     ) -> None:
         self.pushed = pushed
-        self._file, self.predictor, self._texts, self.generic = loaded
+        self._file, self.predictor, self._texts, self.generic, self.notices = loaded
         expect_within(self._file, self._texts, limits)
         self.task = self._file.task
         self.classes = {name: place for place, name in enumerate(self._file.classes)}
         self._absent = absent
         self._slots = {name: slot for slot, name in enumerate(self._file.features)}
         self._inputs = [(name, one) for one in self._file.inputs for name in one.features]
-        self._whole = [name for name, one in self._inputs if one.whole]
+        self.whole = [name for name, one in self._inputs if one.whole]
+        """Features that are whole numbers, which cannot be missing."""
         self._forms: dict[tuple[object, ...], str | None] = {}
 
     @property
@@ -100,8 +101,8 @@ class FixedModel:
                 self._forms.clear()
             self._forms[form] = self._examined(x)
         found = self._forms[form]
-        if found is None and self._whole:
-            for name in self._whole:
+        if found is None and self.whole:
+            for name in self.whole:
                 value = x[name]
                 if isinstance(value, float) and not (value.is_integer() and abs(value) <= _WHOLE):
                     return f"feature {name!r}: the model takes whole numbers, got {value}"
@@ -109,15 +110,18 @@ class FixedModel:
 
     def _examined(self, x: Mapping[str, Value]) -> str | None:
         for name, one in self._inputs:
-            if name not in x and (self._absent is None or one.whole):
+            value = x.get(name)
+            if name not in x and not one.whole and self._absent is None:
                 return (
                     f"feature {name!r}: the model needs it, and the event does not have it; it has "
                     f"{', '.join(map(repr, x))[:200]}; send null where a value is missing, or set model.absent=missing"
                 )
-            value = x.get(name)
             if value is None:
                 if one.whole:
-                    return f"feature {name!r}: the model takes whole numbers, which cannot be missing, got none"
+                    return (
+                        f"feature {name!r}: the model takes whole numbers, which cannot be missing, and the event has "
+                        "none; send a number, or export the model with an input of float32"
+                    )
             elif isinstance(value, str) != (one.kind is Kind.TEXT):
                 wanted = "texts" if one.kind is Kind.TEXT else "numbers"
                 return f"feature {name!r}: the model takes {wanted}, got {value!r:.60}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from glasstream.base.errors import ModelError
+from glasstream.models.onnx.remedies import TARGETS
 
 _TYPES: Final = {1: "float32", 6: "int32", 7: "int64", 8: "text", 9: "bool", 11: "float64"}
 """Types of tensors by their numbers in ONNX."""
@@ -67,7 +68,7 @@ def outputs_of(onnx: Any, graph: Any, chosen: Sequence[str], given: Sequence[str
             raise ModelError(
                 f"model.classes: expected one number for each event, but the model's output {table!r} has {width}; if "
                 "they are probabilities of classes, list the classes in their order with model.classes, separated by "
-                "commas; a model of several numbers cannot be used"
+                f"commas; {TARGETS}"
             )
         return Outputs(None, table)
     count = 2 if width == 1 else width

@@ -11,7 +11,8 @@ import numpy as np
 
 from glasstream.base.errors import FrameError, ModelError, ModelRaised
 from glasstream.models.onnx.file import Input, OnnxFile, library
-from glasstream.models.onnx.meaning import TARGETS, expect_meaning, probability_remedy
+from glasstream.models.onnx.meaning import expect_meaning, probability_remedy
+from glasstream.models.onnx.remedies import ONNXRUNTIME, ROWS, TARGETS, shortened, way_out
 from glasstream.models.predictors.arrays import as_rows
 from glasstream.models.predictors.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
 
@@ -33,6 +34,16 @@ _NO_MEMORY: Final = ("BFCArena", "bad_alloc", "bad allocation")
 """What onnxruntime's errors contain if there is not enough memory."""
 _PROBED: Final = 37
 """Number of rows on which a model is examined once."""
+_MUCH: Final = 1e-3
+"""Relative difference of results that is more than rounding."""
+_NEIGHBOURS: Final = (
+    "the result of a row depends on the rows beside it, so the model evaluates each row alone; was it exported while "
+    "it trained (PyTorch: call model.eval() before the export)?"
+)
+_UNANSWERED: Final = (
+    "the model answers none of the rows on which it was tried, with numbers between -2 and 2; if it answers no event, "
+    "compare the file with the original model"
+)
 
 
 class OnnxPredictor:
@@ -79,6 +90,8 @@ class OnnxPredictor:
         self._alone = alone
         self.answers = True
         """Whether it has answered for one row at least in its trial."""
+        self.notices: tuple[str, ...] = ()
+        """Lines for the user about its trial."""
 
     @classmethod
     def of(
@@ -107,7 +120,12 @@ class OnnxPredictor:
         try:
             if len(rows):
                 expect_meaning(file, predictor._call(rows), predictor.labels(rows))
-            predictor._alone = not len(rows) or predictor._depends_on_neighbours(rows)
+                influence = predictor._influence(rows)
+                predictor._alone = influence >= 0.0
+                if influence > _MUCH:
+                    predictor.notices = (_NEIGHBOURS,)
+            else:
+                predictor._alone = True
         except ModelRaised:
             predictor._alone = True  # the model takes these rows together or alone only
         return predictor
@@ -187,7 +205,9 @@ class OnnxPredictor:
                 self._model, options, providers=["CPUExecutionProvider"], enable_fallback=False
             )
         except Exception as error:
-            raise ModelError(f"model.name: onnxruntime cannot use the model: {error}") from error
+            raise ModelError(
+                f"model.name: onnxruntime cannot use the model: {way_out(ONNXRUNTIME, str(error))} ({shortened(error)})"
+            ) from error
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_session"}
@@ -218,7 +238,7 @@ class OnnxPredictor:
                     f"model.name: the model needs more than {_MEMORY / 2**30:.1f} GiB of memory for a few rows; export "
                     f"a smaller model (onnxruntime: {error!s:.300})"
                 ) from error
-            raise ModelRaised(f"onnxruntime: {error}") from error
+            raise ModelRaised(f"onnxruntime: {shortened(error)}{way_out(ROWS, str(error))}") from error
 
     def _fed(self, rows: Floats) -> dict[str, Any]:
         """Return the inputs for rows."""
@@ -281,8 +301,11 @@ class OnnxPredictor:
         try:
             self._call(rows)
             return rows
-        except ModelRaised:
-            return rows[[place for place in range(len(rows)) if self._takes(rows[place : place + 1])]]
+        except ModelRaised as error:
+            taken = rows[[place for place in range(len(rows)) if self._takes(rows[place : place + 1])]]
+            if not len(taken):
+                self.notices = (f"{_UNANSWERED}: {error}",)
+            return taken
 
     def _takes(self, row: Floats) -> bool:
         try:
@@ -291,16 +314,19 @@ class OnnxPredictor:
         except ModelRaised:
             return False
 
-    def _depends_on_neighbours(self, rows: Floats) -> bool:
-        """Return whether the bits of a row depend on the rows beside it, by a trial."""
+    def _influence(self, rows: Floats) -> float:
+        """Return how much a row's result depends on the rows beside it, by a trial; -1 if no bit does."""
         together = self._call(rows).values
+        most = -1.0
         for part, wanted in (
             (rows[::-1], together[::-1]),
             *((rows[place : place + 1], together[place : place + 1]) for place in range(0, len(rows), 3)),
         ):
-            if self._call(part).values.tobytes() != np.ascontiguousarray(wanted).tobytes():
-                return True
-        return False
+            found = self._call(part).values
+            if found.tobytes() != np.ascontiguousarray(wanted).tobytes():
+                apart = np.nan_to_num(np.abs(found - wanted) / (1.0 + np.abs(wanted)))
+                most = max(most, float(apart.max()))
+        return most
 
 
 @cache

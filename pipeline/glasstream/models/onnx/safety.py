@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from glasstream.base.errors import ModelError
 from glasstream.models.onnx.attributes import Attributes
+from glasstream.models.onnx.remedies import OPERATORS, way_out
 from glasstream.models.onnx.trees import expect_ends
 
 _STANDARD: Final = frozenset({"", "ai.onnx", "ai.onnx.ml"})
@@ -34,17 +35,18 @@ def expect_safe(onnx: Any, model: Any) -> None:
     ModelError
         The file contains such a thing; the message says what to do.
     """
-    custom = {one.domain for one in model.opset_import} - _STANDARD
-    custom |= {one.domain or "(none)" for one in model.functions}
+    custom = {f"{one.domain}.{one.name}" for one in model.functions}
     for part in messages(model):
         if isinstance(part, onnx.TensorProto):
             if part.data_location != onnx.TensorProto.DEFAULT or part.external_data:
                 raise ModelError(
                     f"model.name: expected a file that is complete, but the data of {part.name!r:.200} is in another "
-                    "file; save the model with save_as_external_data=False"
+                    "file; save the model in one file (onnx.save without save_as_external_data, torch.onnx.export with "
+                    "external_data=False)"
                 )
         elif isinstance(part, onnx.NodeProto):
-            custom |= {part.domain} - _STANDARD
+            if part.domain not in _STANDARD:
+                custom.add(f"{part.domain}.{part.op_type}")
             if part.op_type in _RANDOM:
                 raise ModelError(
                     f"model.name: expected a model that is a function of its input, got {part.op_type} in it"
@@ -52,9 +54,9 @@ def expect_safe(onnx: Any, model: Any) -> None:
             if part.op_type.startswith("TreeEnsemble"):
                 expect_ends(Attributes(onnx, part))
     if custom:
+        names = ", ".join(sorted(custom))
         raise ModelError(
-            f"model.name: expected operators of the ONNX standard only, got some of {', '.join(sorted(custom)):.300}; "
-            "export the model without custom operators"
+            f"model.name: expected operators of the ONNX standard only, got {names:.300}; {way_out(OPERATORS, names)}"
         )
     _expect_bounded(onnx, model.graph, {}, 1)
 

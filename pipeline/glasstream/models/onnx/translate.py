@@ -243,7 +243,12 @@ def _read(
         columns = [_Column(slot + place, text=given.kind is Kind.TEXT) for place in range(len(given.features))]
         slot += len(given.features)
         if given.type == "float64":
-            problem = NotCompilable("it calculates in float64")
+            rounds = [node.op_type for node in graph.node if _rounds(node)]
+            problem = NotCompilable(
+                f"it takes float64, which its operator {rounds[0]} rounds to float32"
+                if rounds
+                else "it calculates in float64"
+            )
             continue
         if given.whole:
             columns = [
@@ -266,6 +271,12 @@ def _read(
             continue
         translation.tensors.update(zip(node.output, outputs, strict=False))
     return translation, problem
+
+
+def _rounds(node: Any) -> bool:
+    """Return whether an operator gives float32 whatever it takes."""
+    to_single = node.op_type == "Cast" and any(one.name == "to" and one.i == _FLOAT for one in node.attribute)
+    return to_single or node.op_type == "FeatureVectorizer"
 
 
 def _same(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
