@@ -40,7 +40,7 @@ R2: Final = 0.806
 
 
 class California(Experiment):
-    """Effect of the longitude on house prices by iPDP, beside batch PDP."""
+    """Effect of the longitude on house prices by iPDP, compared with batch PDP."""
 
     name = "ipdp-california"
     paper = "iPDP"

@@ -80,7 +80,7 @@ QUICK_SETS: Final = ("bike_hourly",)
 
 
 class Static(Experiment):
-    """Mean of iSAGE over orderings of a data set, beside batch SAGE, for models that do not change."""
+    """Mean of iSAGE over orderings of a data set, compared with batch SAGE, for models that do not change."""
 
     name = "isage-static"
     paper = "iSAGE"
