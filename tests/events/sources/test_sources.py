@@ -95,7 +95,7 @@ def test_rows_limits(tmp_path: Path) -> None:
         ),
         (
             '"a" "y"\n1 2\n',
-            "the columns seem to be separated by ' '; write the file with commas, or put the line sep= ",
+            "the columns seem to be separated by ' '; write the file with commas, or put a line of sep= and",
         ),
         (
             "# device;fw\n# tz\na;y\n1;2\n",

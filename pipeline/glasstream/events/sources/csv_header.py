@@ -89,11 +89,8 @@ def _plain(name: str) -> str:
 
 
 def _separated(mark: str) -> str:
-    shown = f"sep={mark}" if mark.strip() else f"sep= and {mark!r}"
-    return (
-        f"the columns seem to be separated by {mark!r}; write the file with commas, or put the line {shown} above its "
-        "header"
-    )
+    line = f"the line sep={mark}" if mark.strip() else "a line of sep= and this character"
+    return f"the columns seem to be separated by {mark!r}; write the file with commas, or put {line} above its header"
 
 
 def _advice(path: Path, target: str) -> str | None:
