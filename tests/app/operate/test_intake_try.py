@@ -121,6 +121,7 @@ def test_of_a_change_event_only_the_row_after_the_change_is_used(around: str, up
     ("value", "why"),
     [
         (lambda n: f"ring {n}", "a different text in nearly every document"),
+        (lambda n: f"ring {n}" if n else 7, "a different text in nearly every document"),
         (lambda n: orjson.dumps({"n": n}).decode(), "JSON in a text: send the object itself, so that its fields can"),
         (lambda n: f"{n},50", "numbers with decimal commas, signs or units: send them as 1234.5"),
         (lambda n: f"{n} kg", "numbers with decimal commas, signs or units: send them as 1234.5"),

@@ -256,7 +256,7 @@ def _why_left_out(one: FieldOfSample, typed: Kind | None) -> str | None:
         return "an id"
     if one.kind != Kind.TEXT:
         return "an id" if typed is Kind.TEXT else None
-    text = orjson.loads(one.example)
+    text = str(orjson.loads(one.example))  # some values of a field of text can have another type
     if text[:1] in ("{", "["):
         return "JSON in a text: send the object itself, so that its fields can become features"
     if cells.is_formatted(text) or cells.unit(text) is not None:
