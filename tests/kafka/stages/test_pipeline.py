@@ -398,15 +398,15 @@ def test_who_sheds_goes_on_and_says_what_was_not_explained(caplog: pytest.LogCap
         newest = importance.decode(pipeline.published("importance")["importance", stream.decode()][-1])
         assert newest.row == 209 and 0.0 < newest.coverage < 0.5
     assert "dropping old snapshots" in caplog.text and "limits.lag" in caplog.text
-    assert "waits for the aggregator" not in caplog.text
+    assert "aggregator is behind" not in caplog.text
 
 
 def test_a_learner_that_waits_often_says_so_less_and_less_often(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     pipeline = Pipeline(settings("limits.rows_ahead=20"))
     pipeline.run(log(210))
-    lines = [line for line in caplog.messages if "waits for the aggregator at row" in line]
-    numbers = [line.partition("wait number ")[2].split()[0] for line in lines]
+    lines = [line for line in caplog.messages if "aggregator is behind" in line]
+    numbers = [line.partition("pauses=")[2].rstrip(")") for line in lines]
     assert "10" in numbers and {*numbers} <= {"1", "10", "100"}
 
 

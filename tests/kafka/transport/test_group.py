@@ -140,7 +140,7 @@ def test_a_worker_logs_once_that_brokers_are_away_and_once_that_they_are_back(ca
         assert "brokers do not answer: no broker answered within 8 s; this worker waits" in caplog.text
         for _ in range(2):
             view.see(look({0: "a", 1: "a"}, ends={("in", 0): 1}))
-    assert [record.message for record in caplog.records[1:]] == ["brokers answer again"]
+    assert [record.message for record in caplog.records[1:]] == ["connection to brokers restored"]
 
 
 def test_a_worker_is_not_ready_while_brokers_are_away() -> None:

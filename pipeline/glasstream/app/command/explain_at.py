@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     "--from",
     "source",
     type=click.Choice(["topics", "log"]),
-    help="topics: use the block and the snapshot that the topics hold. log: learn the events again, which is slow.  "
-    "[default: topics if they still hold both, else log]",
+    help="topics: use the retained block and snapshot. log: relearn the events, which is slow.  "
+    "[default: topics if both are retained, else log]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with every number in full.")
 @data_option

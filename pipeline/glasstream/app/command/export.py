@@ -20,7 +20,7 @@ _FOLDER_SECONDS = 60.0
     f"TOPIC is one of {_TOPICS}, with or without the prefix. A row of importance is one feature of one record, and a "
     "row of effects is one point of one curve.\n\n"
     "With several TOPICs, with --follow, or if --out is a folder, --out becomes a folder with files for each TOPIC. "
-    "The command adds only the records that are not there yet. Parquet needs the extra `tables`.",
+    "The command adds only new records. Parquet needs the extra `tables`.",
 )
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @click.option(
@@ -36,7 +36,7 @@ _FOLDER_SECONDS = 60.0
     type=click.FloatRange(min=0, min_open=True),
     default=_FOLDER_SECONDS,
     show_default=True,
-    help="With --follow, seconds after which new records are added, at the latest.",
+    help="With --follow, longest time in seconds between two additions.",
 )
 @click.option("--follow", is_flag=True, help="Add new records to the folder as they arrive.")
 @data_option

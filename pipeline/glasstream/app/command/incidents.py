@@ -1,4 +1,4 @@
-"""`glasstream incidents`: list what happened to streams and their models."""
+"""`glasstream incidents`: list the incidents of streams and their models."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ _COLUMNS = ("stream", "number", "status", "since row", "time", "verdict", "featu
 _NUMBERS = ("number", "since row")
 
 
-@click.command(short_help="List what happened to streams and their models.")
+@click.command(short_help="List the incidents of streams and their models.")
 @click.option("--stream", help="Only incidents of this stream.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records, one JSON object per line.")
 @data_option

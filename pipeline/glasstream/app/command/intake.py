@@ -1,4 +1,4 @@
-"""`glasstream intake try`: see what the intake would make of the messages of a topic."""
+"""`glasstream intake try`: try the mapping of the intake on the messages of a topic."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,15 +25,15 @@ _DEFAULTS = ("topics", "format", "id", "stream")
 
 @click.group()
 def intake() -> None:
-    """Read events from topics of other programs."""
+    """Try the intake, which reads events from topics of other programs."""
 
 
-@intake.command(name="try", short_help="Show the events that messages of a topic would become.")
+@intake.command(name="try", short_help="Try the mapping of messages to events.")
 @click.option("--topic", help="Full name of the topic. It sets intake.topics.")
 @click.option(
     "--file",
     type=click.Path(path_type=Path),
-    help="File with a message on each line, to read in place of the topic. No broker is needed.",
+    help="File with a message on each line, to read instead of the topic. No broker is needed.",
 )
 @click.option("--target", help="Field with the target. It sets intake.target.")
 @click.option(
@@ -41,7 +41,7 @@ def intake() -> None:
 )
 @settings_options()
 def try_topic(topic: str | None, file: Path | None, target: str | None, messages: int, **common: Any) -> int:
-    """Show what the intake would make of the newest messages of a topic, and propose settings. Write nothing.
+    """Try the mapping of the intake on the newest messages of a topic, and propose settings. Write nothing.
 
     The command lists the fields of the messages, proposes a mapping, and shows five events and what would be rejected.
     """

@@ -1,4 +1,4 @@
-"""`glasstream model`: replace the model of a running stream, and list the models that it can have."""
+"""`glasstream model`: replace the model of a running stream, and list the pushed models."""
 
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,15 @@ def model() -> None:
 
 @model.command(short_help="Replace the model of a running stream.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--digest", help="SHA-256, or how it begins, of a model that was pushed before, in place of FILE.")
+@click.option("--digest", help="SHA-256 (or prefix) of an already pushed model, instead of FILE.")
 @click.option("--stream", help="Stream that gets the model.  [default: none, the file is only stored]")
-@click.option("--wait", is_flag=True, help="Wait until the learner has used the model, or has refused it.")
+@click.option("--wait", is_flag=True, help="Wait until the learner accepts or rejects the model.")
 @data_option
 @settings_options(A_BROKER_OR_DATA)
 def push(
     file: Path | None, digest: str | None, stream: str | None, wait: bool, data: Path | None, **common: Any
 ) -> int:
-    """Replace the model of a running stream by the one in FILE, an ONNX file, or by one that was pushed before.
+    """Replace the model of a running stream by the model in FILE (ONNX), or by an already pushed model.
 
     The command stores the file on the topic `models`, and writes a mark to `events`. Events after the mark are
     predicted and explained by the new model. If the model does not fit the stream, the mark becomes a dead letter with
@@ -62,7 +62,7 @@ def push(
     return 0
 
 
-@model.command("list", short_help="List the models that were pushed.")
+@model.command("list", short_help="List the pushed models.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per model.")
 @data_option
 @settings_options(A_BROKER_OR_DATA)

@@ -7,7 +7,7 @@ import click
 from glasstream.app.command.options import load_settings, settings_options
 
 
-@click.command(short_help="Show in a browser what the model relies on.")
+@click.command(short_help="Serve the live page: importance, changes and novelty in a browser.")
 @click.option(
     "--host",
     help="Address to listen on. An address that other machines can reach needs a token in GLASSTREAM_PAGE_TOKEN.  "
@@ -20,7 +20,7 @@ from glasstream.app.command.options import load_settings, settings_options
     "--beside",
     metavar="PREFIX",
     multiple=True,
-    help="Show the streams of the deployment with this prefix too. This option can be given several times.",
+    help="Also show the streams of the deployment with this prefix. Can be repeated.",
 )
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 @click.option("--tether", is_flag=True, hidden=True, help="Exit when standard input closes.")
@@ -35,7 +35,7 @@ def page(
     tether: bool,
     **common: Any,
 ) -> int:
-    """Serve a page that shows, from the public topics, what the model relies on and how that changed."""
+    """Serve the live page: the importance of features, their changes, incidents and novelty, from the public topics."""
     from glasstream.app.command.expect import expect_broker
     from glasstream.app.page.serve import page as serve
     from glasstream.app.runner.children import die_with_parent

@@ -30,7 +30,7 @@ def plot_importance(file: Path, out: Path, stream: str | None, method: str | Non
     return _save(draw(read_records(file, "features"), stream=stream, method=method, top=top), out)
 
 
-@plot.command("effects", short_help="Plot effect curves and how they moved.")
+@plot.command("effects", short_help="Plot effect curves and their changes.")
 @click.argument("file", type=_FILE)
 @click.option("--out", type=_FILE, required=True, help="PNG file to write.")
 @click.option("--stream", help="Stream to plot.  [default: the only stream in the file]")
@@ -51,7 +51,7 @@ def plot_importance(file: Path, out: Path, stream: str | None, method: str | Non
 def plot_effects(
     file: Path, out: Path, stream: str | None, features: tuple[str, ...], output: str | None, top: int
 ) -> int:
-    """Plot effect curves and how they moved, from effects.jsonl."""
+    """Plot effect curves and their changes, from effects.jsonl."""
     from glasstream.app.plots.effects import plot_effects as draw
 
     records = read_records(file, "curve")

@@ -1,4 +1,4 @@
-"""`glasstream replay`: compute the results of the kept events again, in this process."""
+"""`glasstream replay`: recompute results from the retained events, in this process."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,23 +16,22 @@ if TYPE_CHECKING:
     from glasstream.flow.settings import Settings
 
 
-@click.command(short_help="Compute the results of the kept events again, and compare.")
+@click.command(short_help="Recompute results from the retained events, and compare.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the records of each topic to OUT/<topic>.jsonl.")
 @click.option("--stream", "streams", multiple=True, help="Only events of this stream. Can be repeated.")
 @click.option(
     "--compare",
     is_flag=True,
-    help="Count the published records that the replay computes to the last byte; the exit code is 1 if there are "
-    "others.",
+    help="Count the published records that equal the recomputed ones byte for byte; the exit code is 1 if any differ.",
 )
 @data_option
 @settings_options(A_BROKER_OR_DATA)
 def replay(out: Path | None, streams: tuple[str, ...], compare: bool, data: Path | None, **common: Any) -> int:
-    """Compute again, without the stages, what they have published of the events that the topic still holds.
+    """Recompute results from the retained events, and with --compare, compare them with what was published.
 
-    The settings that change numbers are those of the running stages. Other settings show what they would have given:
-    for example, --set explain.alpha=0.01, or --set model.name=FILE.onnx for another model. Nothing is written to any
-    topic.
+    By default, the settings that change numbers are those of the running stages. To see the results of other settings
+    or of another model, set them: for example, --set explain.alpha=0.01, or --set model.name=FILE.onnx. The command
+    writes nothing to any topic.
     """
     from glasstream.app.command.expect import reached
     from glasstream.app.operate.replay import Comparison, open_log

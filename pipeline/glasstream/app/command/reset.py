@@ -20,7 +20,7 @@ from glasstream.app.terminal import say
 @data_option
 @settings_options(A_BROKER_OR_DATA)
 def reset(stream: str, yes: bool, wait: bool, data: Path | None, **common: Any) -> int:
-    """Start the next epoch of one stream: the stages forget what they have learned of it. Other streams continue.
+    """Start the next epoch of one stream: the stages discard its learned state. Other streams continue.
 
     The command writes a reset mark to `events`. The stages treat the next event of the stream as its first. Published
     records stay.

@@ -1,4 +1,4 @@
-"""`glasstream run`: run all stages on this machine, and show what the model relies on."""
+"""`glasstream run`: run all stages on this machine, and show the importance of the features."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +77,7 @@ def run(
     hold: bool | None,
     **common: Any,
 ) -> int:
-    """Learn and explain a stream with all stages on this machine, and show what the model relies on."""
+    """Learn and explain a stream with all stages on this machine, and show the importance of the features."""
     import uuid
 
     from glasstream.app.command.expect import expect_plan

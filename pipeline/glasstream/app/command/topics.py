@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.group(short_help="Create, check and describe the topics.")
 def topics() -> None:
-    """Create the topics, check them, and print how each must be configured."""
+    """Create the topics, check them, and print their required configuration."""
 
 
 @topics.command("create")
@@ -31,7 +31,7 @@ def topics_create(**common: Any) -> int:
 @topics.command("expand", short_help="Add partitions to all topics of a deployment that is stopped.")
 @settings_options()
 def topics_expand(**common: Any) -> int:
-    """Add the partitions that topics lack, as topics.events and topics.requests say.
+    """Add partitions to all topics, up to the numbers in topics.events and topics.requests.
 
     Keys move to other partitions. Stop the workers first, and start them with the same numbers and a new epoch.
     """

@@ -129,7 +129,7 @@ _STATE: Final = (
 NEWEST: Final = "newest"
 """Key of the newest snapshot's predictor, if it is compiled, in a state that was not taken at a snapshot."""
 _THIRD_CLASS: Final = (
-    "a third class came: a new, untrained one-vs-rest model replaces the binary model; set model.many_classes=true to "
+    "third class seen: replacing the binary model by an untrained one-vs-rest model; set model.many_classes=true to "
     "start with one"
 )
 NEVER: Final = 2**53

@@ -116,7 +116,7 @@ class AggregatorTask:
         if is_other_topic(found.topic_id, self._topic_id):
             begin = low
             log.warning(
-                "%s: the topic %s was deleted and created again (its id was %s, and is %s now); reading it from offset "
+                "%s: the topic %s was deleted and recreated (id %s before, %s now); reading it from offset "
                 "%d on, and the learner sends requests for the missing rows again",
                 where, topic(self.settings, contributions.TOPIC.name), found.topic_id, self._topic_id, begin,
             )  # fmt: skip

@@ -227,7 +227,7 @@ class ExplainerTask:
                 await asyncio.wait_for(self._changed.wait(), _SAY_WAITING_SECONDS)
             except TimeoutError:
                 log.warning(
-                    "stream %r: row %d still waits for model version %d, which the learner sends on %s",
+                    "stream %r: row %d is still waiting for model version %d, which the learner sends on %s",
                     identity.stream,
                     block.first_row,
                     identity.version,

@@ -236,7 +236,7 @@ class Intake:
             if new:
                 more = f" and {len(new) - _NAMED:,} more" if len(new) > _NAMED else ""
                 log.info(
-                    "fields have these types from now on: %s%s (intake.types changes them)",
+                    "inferred types of fields: %s%s (to change them, set intake.types)",
                     ", ".join(new[:_NAMED]),
                     more,
                 )

@@ -244,7 +244,7 @@ class LearnerTask:
             log.info("stream %r resumes from its checkpoint at row %d", name, checkpoint.rows)
         if self.core.silent:
             name = topic(self.settings, "events")
-            log.info("learning %s[%d] again from offset %d up to %d", name, self.partition, begin, found.offset)
+            log.info("relearning %s[%d] from offset %d up to %d", name, self.partition, begin, found.offset)
         return begin
 
     def _states(
@@ -319,7 +319,7 @@ class LearnerTask:
                 try:
                     return await asyncio.get_running_loop().run_in_executor(self._judges, self.core.judge, mark)
                 except UnavailableError as error:
-                    log.warning("%s names a model: %s; trying again", place, error)
+                    log.warning("cannot load the model of mark %s: %s; trying again", place, error)
                     await asyncio.sleep(_TRY_AGAIN_SECONDS)
         finally:
             self._judging = ""
@@ -330,7 +330,7 @@ class LearnerTask:
         What the outbox holds belongs to the ended epoch: after `Backlog.end` it would count as that of the next one.
         """
         self._take()
-        log.info("stream %r waits for the aggregator at the reset mark after row %d", learner.stream, learner.rows)
+        log.info("stream %r: waiting for the aggregator at the reset mark after row %d", learner.stream, learner.rows)
         self._holding_back = True
         while not self._progress.left(learner.stream, learner.epoch):
             await self._progress.moved()
@@ -364,7 +364,7 @@ class LearnerTask:
         self.bounds_hit += 1
         if logged(self.bounds_hit):
             log.info(
-                "stream %r waits for the aggregator at row %d (wait number %d of this partition)",
+                "learner paused: aggregator is behind (stream=%r row=%d pauses=%d)",
                 learner.stream, learner.rows, self.bounds_hit,
             )  # fmt: skip
         self.core.cut()
@@ -470,14 +470,14 @@ class LearnerTask:
             if due > _NAMED:
                 continue
             log.warning(
-                "stream %r: the aggregator has made no progress at row %d %s; sending %d requests and their "
-                "snapshots again, in case a record was lost (attempt %d); %s",
-                name, row, f"for {lasted:.0f} s" if lasted else "since before this worker took over",
+                "stream %r: no aggregator progress %s at row %d; re-sending %d requests and their snapshots, in case a "
+                "record was lost (attempt %d). %s",
+                name, f"for {lasted:.0f} s" if lasted else "since before this worker took over", row,
                 stall.blocks, stall.times,
-                self._apart() or "check that an explainer and an aggregator are running (`glasstream doctor`)",
+                self._apart() or "Are an explainer and an aggregator running? Try `glasstream doctor`.",
             )  # fmt: skip
         if due > _NAMED:
-            log.warning("%d more streams have made no progress; sending their requests again too", due - _NAMED)
+            log.warning("no aggregator progress for %d more streams; re-sending their requests too", due - _NAMED)
 
     def pending(self) -> int:
         """Return the number of records that wait to be sent."""

@@ -182,7 +182,7 @@ class NoveltyTask:
             elif one.epoch > self.settings.epoch or not one.seqs:
                 self.core.begin(name, one.epoch, one.first_offset)
         if self.core.silent:
-            log.info("%s: reading again from offset %d up to %d", where, begin.offset, sent.offset)
+            log.info("%s: re-reading from offset %d up to %d", where, begin.offset, sent.offset)
         return begin.offset
 
     async def feed(self, message: ConsumerRecord) -> None:

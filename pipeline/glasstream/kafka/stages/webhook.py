@@ -83,7 +83,7 @@ class Webhook:
         self._proxy = _proxy(self._url)
         if self._url.scheme == "http" and self._url.host not in _LOOPBACK:
             log.warning(
-                "the webhook at %s has no encryption: all networks on the way can read its address and the incidents; "
+                "the webhook at %s has no encryption: every network on the path can read its address and content; "
                 "set an https address in GLASSTREAM_NOTIFY_URL",
                 self.place,
             )

@@ -113,9 +113,9 @@ class View:
         self.away = owners.reason if isinstance(owners, Unknown) and owners.away else None
         silent, self.silent = self.silent, None if look.ends else self.away
         if self.silent is not None and silent is None:
-            log.warning("brokers do not answer: %s; this worker waits and continues by itself", self.silent)
+            log.warning("brokers do not answer: %s; this worker waits and then continues by itself", self.silent)
         elif self.silent is None and silent is not None:
-            log.info("brokers answer again")
+            log.info("connection to brokers restored")
         self._see_input(look)
         cuts = [cut for place, end in look.ends.items() if (cut := self._see_end(place, end)) is not None]
         ends = {partition: end for (topic, partition), end in look.ends.items() if topic == self._topic}

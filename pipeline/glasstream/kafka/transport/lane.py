@@ -151,7 +151,7 @@ class Lane(ABC):
         self._sought_at = now
         self.stage.lost += 1
         log.warning(
-            "%s[%d]: reading again from offset %d, because messages were lost on the way from the broker",
+            "%s[%d]: gap in fetched offsets; re-reading from %d",
             self.tp.topic,
             self.partition,
             self.sequence.next_offset,
@@ -189,12 +189,10 @@ class Lane(ABC):
         if not stage.replaceable_input:
             self.give_up(f"{what}; {stage.remedy}")
         elif position < low:
-            log.warning(
-                "%s: %s; reading continues after them, and their sender is expected to send them again", place, what
-            )
+            log.warning("%s: %s; continuing after them; the sending stage sends them again", place, what)
             await stage.app.consumer.skip(self.tp, low)
         else:
-            log.warning("%s: %s; reading again from offset %d", place, what, low)
+            log.warning("%s: %s; re-reading from offset %d", place, what, low)
             stage.take_again(self)
 
     async def _bounds(self) -> tuple[int, int]:

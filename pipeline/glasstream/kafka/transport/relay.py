@@ -468,7 +468,7 @@ class Relay:
             consumer.poll(TRY_AGAIN)  # nothing is assigned: it only keeps the membership
             return producer
         if self.waits is not None:
-            log.info("the messages can be processed again")
+            log.info("processing resumed")
             self.waits = None
         held = self.worker.held()
         read = {(message.topic, message.partition) for message in messages}
@@ -480,7 +480,7 @@ class Relay:
                 if offsets:
                     producer.commit(records, Consumed(offsets, consumer.consumer_group_metadata()))
         except LostMembershipError as error:
-            log.warning("%s; reading again from the committed offsets", error)
+            log.warning("%s; re-reading from the committed offsets", error)
             self._again(consumer)
             return producer
         except ReplacedError as error:
@@ -497,7 +497,7 @@ class Relay:
         """Continue without the partitions that wait, and log which begin to wait, and which no longer do."""
         for place in [place for place in self.holds if place in read and place not in held]:
             del self.holds[place]
-            log.info("%s[%d] continues", *place)
+            log.info("%s[%d]: processing resumed", *place)
         for place, (_, reason) in held.items():
             if place not in self.holds and reason not in self.holds.values():  # registries word a reason in many ways
                 log.warning("%s[%d]: %s; trying again until it succeeds", *place, reason)

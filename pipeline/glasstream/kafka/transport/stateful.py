@@ -429,8 +429,7 @@ class StatefulStage(Stage):
         if low <= start <= high:
             return start
         if self.replaceable_input:
-            said = "%s: reading from offset %d, because the broker has only offsets %d to %d"
-            log.warning(said, place, low, low, high)
+            log.warning("%s: the broker has only offsets %d to %d; reading from %d", place, low, high, low)
             return low
         if start < low:
             raise LostInputError(

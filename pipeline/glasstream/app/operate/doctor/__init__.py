@@ -38,4 +38,4 @@ def _tried(check: Check, context: DoctorContext) -> list[Finding]:
         return check(context)
     except (GlasstreamError, KafkaException) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        return [fail(check.__name__, said, "read the lines above and the broker's log")]
+        return [fail(check.__name__, said, "see the earlier findings and the broker log")]

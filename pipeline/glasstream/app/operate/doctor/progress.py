@@ -44,7 +44,7 @@ def progress(context: DoctorContext) -> list[Finding]:
     except TopicError:
         return findings  # the check of the topics reports it
     except GlasstreamError as error:
-        return [*findings, fail("state", str(error), "read the lines above")]
+        return [*findings, fail("state", str(error), "see the earlier findings")]
     findings += [fail("state", note, "continue with the release that wrote it") for note in there.notes]
     findings += _epochs(there)
     findings += _some([fail("stalled", one.stalled, _STALLED) for one in there.streams if one.stalled])

@@ -130,6 +130,6 @@ def lag(settings: Settings, there: State, needed: Mapping[str, str], found: Memb
                 f"stream {one.stream!r}: {one.behind:,} rows are not aggregated, "
                 "so the learner waits (limits.rows_ahead)"
             )
-            findings.append(warn("learner lag", what, "add explainers, or find out why the aggregator stands still"))
+            findings.append(warn("learner lag", what, "add explainers, or check the aggregator's log"))
     rows = sum(one.behind for one in there.streams)
     return findings or [ok("lag", f"{rows:,} rows of {len(there.streams)} streams wait to be explained and aggregated")]
