@@ -112,9 +112,10 @@ def test_a_label_that_no_trial_has_seen_is_a_dead_letter_with_its_value() -> Non
 
 def test_a_label_for_each_of_several_targets_is_refused() -> None:
     nodes = [helper.make_node("Cast", ["x"], ["label"], to=TensorProto.INT64)]
-    data = model_of(nodes, columns=4, outputs=[output("label", TensorProto.INT64, [None, 4])]).SerializeToString()
-    with pytest.raises(ModelError, match=r"one label for each row .* shape \(\d+, 4\) .* one model for each target"):
-        model(data, classes="0,1")
+    for shape, wanted in (([None, 4], "one label for each event"), (None, r"one label for each row .* \(\d+, 4\)")):
+        named = [output("label", TensorProto.INT64, shape)]
+        with pytest.raises(ModelError, match=f"{wanted}.* one model for each target"):
+            model(model_of(nodes, columns=4, outputs=named).SerializeToString(), classes="0,1")
 
 
 def test_labels_beyond_the_classes_of_the_file_are_refused() -> None:
@@ -124,7 +125,7 @@ def test_labels_beyond_the_classes_of_the_file_are_refused() -> None:
         helper.make_node("ZipMap", ["p"], ["dicts"], domain="ai.onnx.ml", classlabels_int64s=[10, 20, 30])
     )
     made.graph.output[1].CopyFrom(helper.make_tensor_value_info("dicts", TensorProto.UNDEFINED, None))
-    with pytest.raises(ModelError, match=r"labels among 10, 20, 30 .* the classes of the file, got 0, 1, 2; use the"):
+    with pytest.raises(ModelError, match=r"labels among 10, 20, 30 .* the classes of the file, got 0, 1, 2; train it"):
         model(made.SerializeToString())
 
 

@@ -57,7 +57,7 @@ REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
         r'from float32 numbers: `X.astype\("float32"',
     ),
     "texts as labels where the exporter writes numbers": (
-        lambda: typed(TensorProto.STRING, [None, 1], out=TensorProto.INT64), "train it with whole numbers as classes",
+        lambda: typed(TensorProto.STRING, [None, 1], out=TensorProto.INT64), "the numbers 0, 1, 2 and so on as classes",
     ),
     "a text in words": (
         lambda: custom("Tokenizer"), r"got com\.microsoft\.Tokenizer; make the columns of the text .* features",

@@ -53,8 +53,15 @@ def expect_plan(
         raise SettingsError(findings)
 
 
-def expect_features(source: Source, features: Sequence[str], model: str) -> None:
-    """Check that the events of a source have the features that a model takes. Call `look` first.
+def expect_features(source: Source, needed: Sequence[str], features: Sequence[str], model: str) -> None:
+    """Check that the events of a source have the features that a model needs. Call `look` first.
+
+    Parameters
+    ----------
+    needed, features
+        The features that must be there, and all features of the model in their order.
+    model
+        Name of its file.
 
     Raises
     ------
@@ -62,11 +69,12 @@ def expect_features(source: Source, features: Sequence[str], model: str) -> None
         Some are missing. The message lists them, and those that there are.
     """
     known = source.features
-    if missing := [name for name in features if name not in known]:
+    if missing := [name for name in needed if name not in known]:
         raise InputError(
             f"model.name: {model} takes the features {', '.join(map(repr, missing))[:300]}, which {source.stream} does "
-            f"not have; it has {', '.join(map(repr, known))[:300]}; rename its columns, set model.features to its "
-            "names, or, if the model takes missing values, set model.absent=missing"
+            f"not have; it has {', '.join(map(repr, known))[:300]}; rename its columns; or set "
+            f"model.features to its names for all features of the model, in the order {', '.join(features)[:300]} (as "
+            "a JSON list if a name contains a comma); or, if the model takes missing values, set model.absent=missing"
         )
 
 

@@ -146,7 +146,8 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
     if not settings.model.learns:
         model_of_file = fixed_model(settings)
         may_lack = settings.model.absent == "missing"
-        expect_features(source, model_of_file.whole if may_lack else model_of_file.features, settings.model.name)
+        needed = model_of_file.whole if may_lack else model_of_file.features
+        expect_features(source, needed, model_of_file.features, settings.model.name)
         if lacking := [name for name in model_of_file.features if name not in source.features]:
             console.print(
                 f"{source.stream} does not have {', '.join(map(repr, lacking))[:300]}: the model gets these features "
@@ -157,6 +158,12 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
             console.print(
                 f"{source.stream}: the target has only 0 and 1, and the model gives a number; if it is a probability, "
                 "set model.classes=0,1",
+                style="dim",
+            )
+        if look.numbers and any("." in name for name in model_of_file.classes):
+            console.print(
+                f"{source.stream}: the target is read as numbers, and the classes of the model are texts such as "
+                f"{next(iter(model_of_file.classes))!r}; state --types TARGET=text",
                 style="dim",
             )
         return msgspec.structs.replace(settings, model=msgspec.structs.replace(settings.model, absent="missing"))

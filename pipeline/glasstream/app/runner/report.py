@@ -223,7 +223,7 @@ class Report:
             raise broken
         if not self._streams:
             raise InputError(
-                f"expected events that the model can learn, got none: {self._example or 'the input was empty'}"
+                f"expected events that the model can use, got none: {self._example or 'the input was empty'}"
             )
 
     def _table(self, name: str, stream: _Stream, seconds: float, failed: int) -> None:

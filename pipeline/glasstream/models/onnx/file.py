@@ -12,7 +12,7 @@ from glasstream.events.admission import Task
 from glasstream.events.features import Kind
 from glasstream.events.limits import IngestLimits
 from glasstream.models.onnx.outputs import expect_order, outputs_of, type_of
-from glasstream.models.onnx.remedies import INPUTS, way_out
+from glasstream.models.onnx.remedies import INPUTS, LARGE, way_out
 from glasstream.models.onnx.safety import expect_safe
 
 LARGEST: Final = 64 * 1024 * 1024
@@ -128,7 +128,9 @@ def content(path: str, sha256: str | None) -> bytes:
     except OSError as error:
         raise ModelError(f"model.name: cannot read {path!r}: {error.strerror or error}") from error
     if len(data) > LARGEST:
-        raise ModelError(f"model.name: expected a file of at most {LARGEST:,} bytes, got a larger one: {path!r}")
+        raise ModelError(
+            f"model.name: expected a file of at most {LARGEST:,} bytes, got a larger one: {path!r}; {LARGE}"
+        )
     found = digest(data)
     if sha256 is not None and found != sha256.lower():
         raise ModelError(

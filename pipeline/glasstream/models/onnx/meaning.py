@@ -41,7 +41,8 @@ def expect_meaning(file: OnnxFile, output: Output, labels: Sequence[int | str]) 
 
 def label_remedy(file: OnnxFile) -> str:
     """Return what to do about a label that is not one of the classes."""
-    ways = [] if file.own_keys else ["list the values of the label with model.classes, all of them"]
+    own = "train it with the classes 0, 1, 2 and so on, which one-vs-one models need"
+    ways = [own if file.own_keys else "list the values of the label with model.classes, all of them"]
     if file.table is not None:
         ways.append(f"use the probabilities alone with model.outputs={file.table}")
     return ", or ".join([*ways, "export a model whose label is one of its classes"])
@@ -53,7 +54,10 @@ def probability_remedy(classes: Sequence[str], label: str | None) -> str:
         return f"if they are probabilities of classes, list the classes with model.classes; {TARGETS}"
     if label is None:
         return "export the model with a softmax (for a single column: a sigmoid) at its end"
-    return f"export a model with calibrated probabilities, or use its labels alone with model.outputs={label}"
+    return (
+        "export a model with calibrated probabilities (a net: with a softmax or sigmoid at its end), or use its labels "
+        f"alone with model.outputs={label}"
+    )
 
 
 def _expect_probabilities(file: OnnxFile, values: np.ndarray) -> None:

@@ -53,6 +53,8 @@ def outputs_of(onnx: Any, graph: Any, chosen: Sequence[str], given: Sequence[str
         keys = keys or _labels(onnx, graph, labels[0].name)
         if len(tables) > 1 and len(tables) == len(keys) and all(_width(one) == 1 for one in tables):
             tables = [_joined(onnx, graph, tables)]
+    if any(_width(one) not in (None, 1) for one in labels):
+        raise ModelError(f"model.outputs: expected one label for each event, got {_described(labels)}; {TARGETS}")
     if len(labels) > 1 or len(tables) > 1 or not labels + tables or others:
         raise ModelError(
             "model.outputs: expected one output with labels (whole numbers or texts) and one with the probabilities of "

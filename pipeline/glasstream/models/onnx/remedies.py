@@ -3,12 +3,13 @@
 import re
 from typing import Final
 
+LARGE: Final = "export fewer or smaller trees, or a net with fewer weights"
 AGAIN: Final = "export the model again, in another way or with another release of the exporter"
 TARGETS: Final = "of a model with several targets, export one model for each target"
 SINGLE: Final = 'train and export it from float32 numbers: `X.astype("float32")` before `fit` and before the export'
 ONNXRUNTIME: Final = {
     "tensor(double)": SINGLE,
-    "tensor(string)": "train it with whole numbers as classes, and name them with model.classes",
+    "tensor(string)": "train it with the numbers 0, 1, 2 and so on as classes, and name them with model.classes",
     "IR version": "install a newer onnxruntime, or export it with a lower target_opset",
     "opset": "install a newer onnxruntime, or export it with a lower target_opset",
     "Could not find an implementation": SINGLE,

@@ -38,7 +38,8 @@ _MUCH: Final = 1e-3
 """Relative difference of results that is more than rounding."""
 _NEIGHBOURS: Final = (
     "the result of a row depends on the rows beside it, so the model evaluates each row alone; was it exported while "
-    "it trained (PyTorch: call model.eval() before the export)?"
+    "it trained (PyTorch: call model.eval() before the export), or does it quantize its numbers dynamically "
+    "(quantize it statically)?"
 )
 _UNANSWERED: Final = (
     "the model answers none of the rows on which it was tried, with numbers between -2 and 2; if it answers no event, "
@@ -269,8 +270,9 @@ class OnnxPredictor:
             table = np.stack([1.0 - second, second], axis=1)
         if table is not None and table.size != count * columns:
             raise ModelError(
-                f"model.outputs: expected {columns} numbers for each row in the model's output {self._table!r}, got an "
-                f"array of shape {table.shape} for {count} rows; {probability_remedy(self.classes, self._label)}"
+                f"model.outputs: expected {columns} number{'s' * (columns > 1)} for each row in the model's output "
+                f"{self._table!r}, got an array of shape {table.shape} for {count} rows; "
+                f"{probability_remedy(self.classes, self._label)}"
             )
         if self._label is None and not self.classes:
             return Output.of_numbers(np.asarray(table).reshape(count, 1))
