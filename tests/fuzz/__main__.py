@@ -22,6 +22,8 @@ from tests.fuzz.targets import targets
 
 _SHOWN = 20
 """Findings that are printed for each target."""
+_LEAST = 20
+"""Mutations of a target at least: those of slow targets have small shares."""
 
 
 def main() -> int:
@@ -44,7 +46,7 @@ def main() -> int:
         if arguments.only is not None:
             print(name, one(target, seed, arguments.only))
             continue
-        count = round(arguments.mutations * known[name].share / weight)
+        count = max(_LEAST, round(arguments.mutations * known[name].share / weight))
         started = time.monotonic()
         outcome = fuzz(target, seed, 0, count, _progress(name, count))
         took = time.monotonic() - started

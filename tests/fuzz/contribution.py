@@ -14,6 +14,7 @@ class AnyContribution(Target):
 
     name = "contribution"
     refused = ()
+    share = 0.2
 
     def __init__(self) -> None:
         self.stream = Aggregated()

@@ -45,7 +45,7 @@ class IntakeMessages(Target):
 
     name = "intake_messages"
     refused = ()
-    share = 4.0
+    share = 8.0
 
     def __init__(self) -> None:
         rows = b'1.5,x,2026-01-02,7,no\r\n2.5,"y, z",2026-01-03,8,yes\r\n'

@@ -38,6 +38,7 @@ class LearnerCheckpoints(Target):
 
     name = "learner_checkpoint"
     refused = (GlasstreamError,)
+    share = 0.5
 
     def __init__(self) -> None:
         self._messages = _messages()

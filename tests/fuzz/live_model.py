@@ -80,7 +80,7 @@ class LiveModels(Target):
 
     name = "live_model"
     refused = (FrameError,)
-    share = 2.0
+    share = 1.0
     mib = 256
 
     def __init__(self) -> None:

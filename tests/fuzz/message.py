@@ -20,7 +20,7 @@ class Messages(Target):
 
     name = "message"
     refused = ()
-    share = 1.0
+    share = 0.5
 
     def __init__(self) -> None:
         self._settings = [

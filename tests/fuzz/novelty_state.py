@@ -33,6 +33,7 @@ class NoveltyStates(Target):
 
     name = "novelty_state"
     refused = (StateError,)
+    share = 0.05
     regression = False
 
     def __init__(self) -> None:
@@ -118,5 +119,5 @@ class NoveltyStatesOfNumbers(NoveltyStates):
     """The same of a regression."""
 
     name = "novelty_state_regression"
-    share = 0.5
+    share = 0.03
     regression = True

@@ -15,6 +15,7 @@ class AnyRequest(Target):
 
     name = "request"
     refused = (FrameError,)
+    share = 2.0
     mib = 512
 
     def __init__(self) -> None:

@@ -21,6 +21,7 @@ class Snapshots(Target):
 
     name = "snapshot"
     refused = (FrameError, AuthenticationError, ModelError)
+    share = 2.0
     mib = 1_024
 
     def __init__(self) -> None:

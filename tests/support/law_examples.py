@@ -10,9 +10,11 @@ from river import drift, linear_model
 
 from glasstream.base.draws import stream_key
 from glasstream.base.errors import NotCompilable
+from glasstream.detect.drift import settings as drift_settings
 from glasstream.detect.drift.adwin import Adwin
 from glasstream.detect.drift.kswin import Kswin
 from glasstream.detect.drift.page_hinkley import PageHinkley
+from glasstream.detect.drift.settings import DriftSettings
 from glasstream.explain.background import Background
 from glasstream.explain.estimators.ipdp import IncrementalPDP
 from glasstream.explain.estimators.ipfi import IncrementalPFI
@@ -263,7 +265,7 @@ DETECTORS: Mapping[str, Callable[[], Any]] = {
     "River's PageHinkley": drift.PageHinkley,
 }
 
-BANKS: Mapping[str, Feeding] = {
+_COMPILED: Mapping[str, Feeding] = {
     "ADWIN": Feeding(
         make=Adwin.empty,
         parameters={"delta": 0.002, "clock": 32, "max_buckets": 5, "min_window_length": 5, "grace_period": 10},
@@ -277,3 +279,9 @@ BANKS: Mapping[str, Feeding] = {
         rows=Feeding(make=Kswin.empty).rows[:240, :2],
     ),
 }
+BANKS: Mapping[str, Feeding] = _COMPILED | {
+    name: Feeding(make=bank.empty, parameters=DriftSettings(detector=name, threshold=10.0).parameters(1, 4))
+    for name, bank in drift_settings.DETECTORS.items()
+    if bank not in (Adwin, PageHinkley, Kswin)
+}
+"""A detector of plain Python needs no example of its own."""
