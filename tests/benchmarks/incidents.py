@@ -64,9 +64,11 @@ from glasstream.detect.incidents.series import Series
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
 from glasstream.events.sources.bundled import BUNDLED_ROWS, BundledStream
 from glasstream.flow.reference import Reference
+from glasstream.models.predictors.predictor import Predictor
 from glasstream_topics import events
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.incidents import Incident
+from glasstream_topics.requests import ExplainRequest
 
 DATA = Path(os.environ.get("DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 CHOSEN_ON = ("adult", "elec2", "eeg_eye_state", "weather_noaa", "bike_hourly", "california_housing")
@@ -130,10 +132,10 @@ class Recorder(Reference):
         )
         self.stream, self.regression, self.blocks = name, task == "regression", list[Contributions]()
 
-    def _sent_answer(self, answer: Contributions) -> Contributions:
-        if answer.kind == "ok":
-            self.blocks.append(answer)
-        return answer
+    def _explain(self, block: ExplainRequest, model: Predictor | None) -> list[Contributions]:
+        answers = super()._explain(block, model)
+        self.blocks += [answer for answer in answers if answer.kind == "ok"]
+        return answers
 
     def rows(self, stream: list[Row]) -> Rows:
         """Return the explained rows of a stream."""

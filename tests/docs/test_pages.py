@@ -119,7 +119,7 @@ def test_words_in_backticks_name_what_is_there(name: str) -> None:
         try:
             if words[0] in ("glasstream", "./ops/demo"):
                 expect_names(["run", *words[1:]] if words[0] == "./ops/demo" else words[1:])
-            elif words[0] in ("dead", "state", "plot", "topics", "run", "explain-at", "worker", "tail") and words[1:]:
+            elif words[0] in ("dead", "state", "plot", "topics", "replay", "run", "worker", "tail") and words[1:]:
                 expect_names(words)
             for word in words if span.startswith("--") else ():
                 if word.startswith("--") and word not in known | ELSEWHERE:

@@ -14,14 +14,12 @@ from glasstream.flow.learner.dead_letters import dead_letter
 from glasstream.flow.learner.partition import PartitionLearner
 from glasstream.flow.novelty.partition import PartitionDetector
 from glasstream.flow.novelty.stream import StreamDetector
-from glasstream.flow.reference import Reference
+from glasstream.flow.reference import Encoded
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.avro import Encoder
-from glasstream_topics import ALL, contributions, events, frames, progress_learner, requests
+from glasstream_topics import ALL, events, frames, progress_learner
 from glasstream_topics.consume.tables import Layout
-from glasstream_topics.contributions import Contributions
 from glasstream_topics.record import Json
-from glasstream_topics.requests import ExplainRequest
 
 _PUBLISHED = {topic.name: topic for topic in ALL if topic.published}
 _ENCODERS = {name: Encoder(topic) for name, topic in _PUBLISHED.items()}
@@ -125,16 +123,6 @@ def extreme_messages(
     return made
 
 
-class _Sent(Reference):
-    """The plain loop, with blocks and answers as they travel."""
-
-    def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
-        return requests.decode(requests.encode(block))
-
-    def _sent_answer(self, answer: Contributions) -> Contributions:
-        return contributions.decode(contributions.encode(answer))
-
-
 def through_every_output(
     settings: Settings, messages: Iterable[tuple[bytes | None, bytes | None]], folder: Path | None = None
 ) -> Counter[str]:
@@ -149,7 +137,7 @@ def through_every_output(
     """
     sent = list(messages)
     records: dict[str, list[bytes]] = {}
-    for topic, record in _Sent(settings).run(sent):
+    for topic, record in Encoded(settings).run(sent):
         records.setdefault(topic, []).append(record)
     for topic, values in records.items():
         if topic != "events.dead":

@@ -15,7 +15,7 @@ from glasstream.flow.novelty.partition import PartitionDetector
 from glasstream.flow.settings import Settings
 from glasstream.models.codec import snapshot as codec
 from glasstream.models.predictors.predictor import Predictor
-from glasstream_topics import events
+from glasstream_topics import contributions, events, requests
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest
 
@@ -84,8 +84,8 @@ class Reference:
             yield "events.dead", dead_letter(rejections, self.settings.limits.dead_bytes).as_json()
         for block in chain.from_iterable(map(pieces, outbox.requests)):
             model = self._models[block.stream, block.epoch, block.version] if block.count else None
-            for contribution in explain(self._sent_request(block), model):
-                aggregator.offer(self._sent_answer(contribution), self._contributions)
+            for contribution in self._explain(block, model):
+                aggregator.offer(contribution, self._contributions)
                 self._contributions += 1
             self._forget(block.stream, block.epoch, block.version)
         for published in aggregator.take_records():
@@ -101,13 +101,9 @@ class Reference:
             for name, stream in partition.streams.items()
         }
 
-    def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
-        """Return a block as an explainer receives it; here unchanged."""
-        return block
-
-    def _sent_answer(self, answer: Contributions) -> Contributions:
-        """Return contributions as the aggregator receives them; here unchanged."""
-        return answer
+    def _explain(self, block: ExplainRequest, model: Predictor | None) -> list[Contributions]:
+        """Return the contributions that the aggregator gets for a block."""
+        return explain(block, model)
 
     def _watch(self, message: Message) -> Iterator[Published]:
         """Yield the novelty records of one message. Fit a map when it is due."""
@@ -135,3 +131,11 @@ class Reference:
     def _forget(self, stream: str, epoch: int, version: int) -> None:
         for key in [key for key in self._models if key[0] == stream and key[1:] < (epoch, version)]:
             del self._models[key]
+
+
+class Encoded(Reference):
+    """The plain loop, with blocks and contributions read from bytes, as explainer and aggregator read them."""
+
+    def _explain(self, block: ExplainRequest, model: Predictor | None) -> list[Contributions]:
+        answers = super()._explain(requests.decode(requests.encode(block)), model)
+        return [contributions.decode(contributions.encode(one)) for one in answers]

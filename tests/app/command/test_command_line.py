@@ -163,7 +163,7 @@ def test_the_help_of_broker_says_what_the_command_can_use() -> None:
     assert "embedded" in of_broker("run") and "none" in of_broker("run")
     for command in (("worker",), ("produce",), ("tail",), ("topics", "create"), ("topics", "verify")):
         assert of_broker(*command) == "Addresses of a running Kafka, as HOST:PORT,..."
-    for command in (("dead", "list"), ("explain-at",), ("incidents",), ("reset",), ("state", "show")):
+    for command in (("dead", "list"), ("incidents",), ("reset",), ("state", "show"), ("replay",)):
         assert of_broker(*command).endswith("or `local` together with --data.")
 
 
@@ -190,7 +190,7 @@ def test_topics_show_leaves_nothing_out() -> None:
 )
 def test_tools_of_a_kept_run_refuse_what_they_cannot_reach(options: tuple[str, ...], what: str) -> None:
     for command in (
-        ("explain-at", "s", "1"),
+        ("replay", "--stream", "s", "--seq", "1"),
         ("state", "show"),
         ("incidents",),
         ("dead", "list"),

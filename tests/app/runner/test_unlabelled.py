@@ -8,12 +8,10 @@ import pytest
 
 from glasstream.app.configuration import load
 from glasstream.base.errors import GlasstreamError
-from glasstream.flow.reference import Reference
+from glasstream.flow.reference import Encoded
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.warm_up import warm_up_aggregator
-from glasstream_topics import contributions, events, requests
-from glasstream_topics.contributions import Contributions
-from glasstream_topics.requests import ExplainRequest
+from glasstream_topics import events
 from tests.support.late_labels import apart, delays
 from tests.support.logs import event
 from tests.support.odd_labels import odd
@@ -37,16 +35,6 @@ MIXED = apart(PART, [0, 9] * (COUNT // 2))
 """Events of which every fourth never has a label, and every other one a late label."""
 
 
-class Sent(Reference):
-    """The plain loop, with blocks and answers as they travel."""
-
-    def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
-        return requests.decode(requests.encode(block))
-
-    def _sent_answer(self, answer: Contributions) -> Contributions:
-        return contributions.decode(contributions.encode(answer))
-
-
 def settings(*more: str, model: str = "linear") -> Settings:
     return load(assignments=[*BASE, f"model.name={model}", *more])
 
@@ -54,7 +42,7 @@ def settings(*more: str, model: str = "linear") -> Settings:
 def published(of: Settings, log: Sequence[dict[str, Any]], size: int = 7) -> dict[str, list[bytes]]:
     values = [orjson.dumps(list(log[at : at + size])) for at in range(0, len(log), size)]
     found: dict[str, list[bytes]] = {}
-    for topic, record in Sent(of).run((b"s", value) for value in [*values, events.FLUSH]):
+    for topic, record in Encoded(of).run((b"s", value) for value in [*values, events.FLUSH]):
         found.setdefault(topic, []).append(record)
     return found
 

@@ -13,6 +13,7 @@ from glasstream.app.configuration import load
 from glasstream.flow.learner.warm_up import messages
 from glasstream.flow.reference import Reference
 from glasstream.models.codec import snapshot as codec
+from glasstream.models.predictors.predictor import Predictor
 from glasstream_topics import contributions, requests
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.requests import ExplainRequest
@@ -62,17 +63,13 @@ class Logged(Reference):
         super().__init__(settings)
         self.log: dict[str, list[Any]] = defaultdict(list)
 
-    def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
-        if block.count:
-            identity = (block.stream, block.epoch, block.version)
-            names = ("stream", "epoch", "version")
-            model = codec.encode(self._models[identity], key=KEY, **dict(zip(names, identity, strict=True)))
-            self.log["requests"].append((requests.encode(block), model))
-        return block
-
-    def _sent_answer(self, answer: Contributions) -> Contributions:
-        self.log["contributions"].append(contributions.encode(answer))
-        return answer
+    def _explain(self, block: ExplainRequest, model: Predictor | None) -> list[Contributions]:
+        if model is not None:
+            identity = {"stream": block.stream, "epoch": block.epoch, "version": block.version}
+            self.log["requests"].append((requests.encode(block), codec.encode(model, key=KEY, **identity)))
+        answers = super()._explain(block, model)
+        self.log["contributions"] += map(contributions.encode, answers)
+        return answers
 
 
 @pytest.mark.program

@@ -12,6 +12,7 @@ from glasstream.app.terminal import standard_console
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from glasstream.app.operate.explained import Explained
     from glasstream.app.operate.replay import Comparison, Log
     from glasstream.flow.settings import Settings
 
@@ -24,27 +25,50 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Count the published records that equal the recomputed ones byte for byte; the exit code is 1 if any differ.",
 )
+@click.option(
+    "--seq",
+    "seqs",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="Print what each feature contributed to this event of the --stream, and stop after it; the exit code is 1 if "
+    "the published contributions differ. SEQ is the field `seq` of `predictions`. Can be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="With --seq: print one JSON object per line.")
 @data_option
 @settings_options(A_BROKER_OR_DATA)
-def replay(out: Path | None, streams: tuple[str, ...], compare: bool, data: Path | None, **common: Any) -> int:
-    """Recompute results from the retained events, and with --compare, compare them with what was published.
+def replay(
+    out: Path | None,
+    streams: tuple[str, ...],
+    compare: bool,
+    seqs: tuple[int, ...],
+    as_json: bool,
+    data: Path | None,
+    **common: Any,
+) -> int:
+    """Recompute results from the retained events; with --compare or --seq, compare them with what was published.
 
     By default, the settings that change numbers are those of the running stages. To see the results of other settings
     or of another model, set them: for example, --set explain.alpha=0.01, or --set model.name=FILE.onnx. The command
     writes nothing to any topic.
     """
+    if seqs and (len(streams) != 1 or compare or out is not None):
+        raise click.UsageError("--seq: expected one --stream, and neither --compare nor --out")
+    if as_json and not seqs:
+        raise click.UsageError("--json: expected --seq, whose explanations it prints")
     from glasstream.app.command.expect import reached
     from glasstream.app.operate.replay import Comparison, open_log
     from glasstream.app.runner.outputs import expect_writable
 
     if out is not None:
         expect_writable(out)
-    console = standard_console()
+    console, notices = standard_console(), standard_console(err=as_json)
     with reached(load_settings(common), data) as at:
         log = open_log(at)
         settings = load_settings(common, {"broker": at.broker}, log.defaults)
         _expect_streams(log, streams)
-        _notice(log, settings, console)
+        _notice(log, settings, notices)
+        if seqs:
+            return _explain(settings, log, streams[0], seqs, None if as_json else console)
         comparison = Comparison(settings, log, streams) if compare else None
         _compute(settings, log, streams, out, comparison, console)
         return _tell(comparison, console) if comparison is not None else 0
@@ -105,6 +129,57 @@ def _compute(
                 comparison.add(name, record)
             report.progress(time.monotonic())
     report.table(time.monotonic() - started)
+
+
+def _explain(settings: "Settings", log: "Log", stream: str, seqs: tuple[int, ...], console: "Console | None") -> int:
+    """Print the explanations of some events, as JSON without a console, and return the exit code."""
+    import msgspec
+
+    from glasstream.app.operate.explained import explained
+    from glasstream.app.runner.compile_notice import compile_notice
+
+    code = 0
+    with compile_notice(standard_console(err=True).print):
+        for one in explained(settings, log, stream, seqs):
+            if one.published is not None and not one.published.equal:
+                code = DIFFERS
+            if console is None:
+                click.echo(msgspec.json.encode(one))
+            else:
+                _show(one, console)
+    return code
+
+
+def _show(one: "Explained", console: "Console") -> None:
+    from rich.table import Table
+
+    from glasstream.app.runner.tables import number
+
+    there = one.published
+    console.print(f"{one.stream}: seq {one.seq:,}, row {one.row:,}, epoch {one.epoch}: {one.at}, id {one.id}")
+    console.print(
+        f"model version {one.model_version:,}, {one.lag:,} rows behind; prediction {one.prediction}, target "
+        f"{one.target}" + ("" if one.loss is None else f", loss {number(one.loss)} ({one.loss_name})")
+    )
+    if one.reason:
+        console.print(f"not explained: {one.reason}", style="yellow")
+    columns = dict(one.contributions)
+    if there is not None and not there.equal:
+        columns |= {f"published {method}": values for method, values in there.contributions.items()}
+    table = Table()
+    for name in ("feature", "value", *columns):
+        table.add_column(name, overflow="fold", justify="left" if name == "feature" else "right")
+    for feature, value in one.features.items():
+        cells = [number(values[feature], 6) if feature in values else "–" for values in columns.values()]
+        table.add_row(feature, "–" if value is None else str(value), *cells)
+    console.print(table)
+    if there is None:
+        console.print("there are no published contributions to compare with", style="yellow")
+    elif there.equal:
+        console.print(f"equal to the published contributions ({there.at})")
+    else:
+        why = f": {there.reason}" if there.reason else ""
+        console.print(f"DIFFERS from the published contributions ({there.at}){why}", style="bold red")
 
 
 def _tell(comparison: "Comparison", console: "Console") -> int:

@@ -5,14 +5,13 @@ model would have given. It runs in one process, and writes nothing to any topic.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
-from glasstream.app.operate.explain_at.stream_epoch import adopted
 from glasstream.app.operate.models import file_reader
 from glasstream.app.operate.topic_reader import latest, offsets, read_records
 from glasstream.app.runner.monitor import written
@@ -28,22 +27,25 @@ from glasstream_topics import ALL, events, progress_learner, progress_novelty
 from glasstream_topics.progress import Setting
 
 _DIGEST: Final = "model.digest"
+_VERSION: Final = "version."
+_INCLUDED: Final = ("forest", "tree", "linear")
+"""Models that a record may name. They need no import by name, so that no topic can make a process import code."""
 COMPARED: Final = tuple(one.name for one in ALL if one.published and one.json is not None)
 """Topics whose records are compared. Dead letters are not among them, because the intake writes some."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The kept messages of one partition of `events`.
+    """Where to begin to read a partition of `events`, or a stream of it.
 
     Attributes
     ----------
     partition, offset
         Number of the partition, and the first offset to read.
     lost
-        Number of offsets before it at which its streams had events that Kafka has deleted.
+        Number of offsets before it at which there were events that Kafka has deleted.
     epoch
-        Epoch of its streams.
+        Epoch of the partition or of the stream.
     decisions
         Marks that the learner has refused.
     """
@@ -67,20 +69,27 @@ class Log:
         Settings and versions that change the numbers of the learner and of the novelty detector; empty if the stage has
         not committed anything.
     streams
-        Streams that the learner has seen.
+        Streams that the learner has seen, each from the beginning of its newest epoch on.
     """
 
     begins: tuple[Begin, ...]
     learner: Mapping[str, Setting]
     detector: Mapping[str, Setting]
-    streams: Collection[str]
+    streams: Mapping[str, Begin]
 
     @property
     def defaults(self) -> dict[str, Setting]:
-        """Settings of the stages, as defaults for a replay."""
-        theirs = adopted({**self.detector, **self.learner})
-        theirs.pop(_DIGEST, None)  # it is that of the file that the replay gets
-        values: dict[str, Setting] = {key: value for key, value in theirs.items() if value is not None}
+        """Settings of the stages, as defaults for a replay.
+
+        Versions of packages are not settings, and a model that is named PACKAGE.MODULE:FACTORY or is a file, which the
+        replay gets by its own name, is not adopted.
+        """
+        values: dict[str, Setting] = {
+            key: value
+            for key, value in {**self.detector, **self.learner}.items()
+            if value is not None and key != _DIGEST and not key.startswith(_VERSION)
+            if key != "model.name" or value in _INCLUDED
+        }
         if self.learner and self.detector:
             values["explain.methods"] = f"{values['explain.methods']},{NOVELTY}".strip(",")
         return values
@@ -113,7 +122,7 @@ def open_log(settings: Settings) -> Log:
     begins: list[Begin] = []
     learner: dict[str, Setting] = {}
     detector: dict[str, Setting] = {}
-    streams: list[str] = []
+    streams: dict[str, Begin] = {}
     for partition in range(count):
         low, _ = kept[name, partition]
         with known_state(f"{progress}[{partition}]"):
@@ -124,12 +133,14 @@ def open_log(settings: Settings) -> Log:
         first, epoch = (low, settings.epoch) if found is None else (found.first_offset, found.epoch)
         refused = {stream: one.refused for stream, one in restored.streams.items() if one.refused}
         begins.append(Begin(partition, max(low, first), max(0, low - first), epoch, Decisions(refused=refused)))
-        streams += restored.streams
+        for stream, one in restored.streams.items():
+            first, decisions = one.first_offset, Decisions(one.after, {stream: one.refused})
+            streams[stream] = Begin(partition, max(low, first), max(0, low - first), one.epoch, decisions)
         if found is not None:
             learner |= found.fingerprint
         if watching is not None and watching.epoch >= epoch:
             detector |= watching.fingerprint
-    return Log(tuple(begins), learner, detector, sorted(streams))
+    return Log(tuple(begins), learner, detector, dict(sorted(streams.items())))
 
 
 def replay(settings: Settings, log: Log, streams: Collection[str] = ()) -> Iterator[Published]:
@@ -145,14 +156,25 @@ def replay(settings: Settings, log: Log, streams: Collection[str] = ()) -> Itera
     BrokerError
         The topic cannot be read.
     """
-    name, keys = topic(settings, events.TOPIC.name), {events.key(stream) for stream in streams}
     file = file_reader(settings)
     loops = [Reference(msgspec.structs.replace(settings, epoch=one.epoch), file, one.decisions) for one in log.begins]
-    begin = {(name, one.partition): one.offset for one in log.begins}
+    for message in messages(settings, log.begins, streams):
+        yield from loops[message.partition].feed(message)
+
+
+def messages(settings: Settings, begins: Iterable[Begin], streams: Collection[str] = ()) -> Iterator[Message]:
+    """Yield the messages of some streams, or of all of them, up to the current end of the topic.
+
+    Raises
+    ------
+    BrokerError
+        The topic cannot be read.
+    """
+    name, keys = topic(settings, events.TOPIC.name), {events.key(stream) for stream in streams}
+    begin = {(name, one.partition): one.offset for one in begins}
     for one in read_records(connection(settings), begin, read_committed=True):
         if not keys or one.key in keys:
-            message = Message(one.topic, one.partition, one.offset, one.key, one.value, one.timestamp)
-            yield from loops[one.partition].feed(message)
+            yield Message(one.topic, one.partition, one.offset, one.key, one.value, one.timestamp)
 
 
 class _Place(msgspec.Struct):

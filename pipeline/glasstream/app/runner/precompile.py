@@ -21,17 +21,15 @@ from glasstream.flow.learner.checkpoint import opened, saved
 from glasstream.flow.learner.learner import StreamLearner
 from glasstream.flow.learner.warm_up import PER_MESSAGE, ROWS, messages
 from glasstream.flow.novelty.stream import StreamDetector
-from glasstream.flow.reference import Reference
+from glasstream.flow.reference import Encoded
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.fitter import warm_up as warm_up_fitter
 from glasstream.kafka.stages.warm_up import warm_up_aggregator, warm_up_explainer
 from glasstream.models.codec.warm_up import warm_up
 from glasstream.models.predictors.arrays import Array
-from glasstream_topics import contributions, frames, requests
+from glasstream_topics import frames
 from glasstream_topics.checkpoints import PLAIN, Checkpoint
-from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import METHODS
-from glasstream_topics.requests import ExplainRequest
 
 _SMALL: Final = {
     "explain.reservoir": "10",
@@ -143,20 +141,14 @@ def run(case: Case) -> Counter[str]:
     return Counter(topic for message in messages(case.target, case.rows) for topic, _ in pipeline.feed(message))
 
 
-class _Restarting(Reference):
+class _Restarting(Encoded):
     """Pipeline in one process that reads messages from bytes and restarts its stages half-way."""
 
     def feed(self, message: Message) -> Iterator[tuple[str, bytes]]:
-        """Process one message, as `Reference` does."""
+        """Process one message, as `Encoded` does."""
         if message.offset == ROWS // PER_MESSAGE // 2:
             self._restart(message.partition)
         yield from super().feed(message)
-
-    def _sent_request(self, block: ExplainRequest) -> ExplainRequest:
-        return requests.decode(requests.encode(block))
-
-    def _sent_answer(self, answer: Contributions) -> Contributions:
-        return contributions.decode(contributions.encode(answer))
 
     def _restart(self, partition: int) -> None:
         """Replace the state of each stage by the state that it reads at a restart."""

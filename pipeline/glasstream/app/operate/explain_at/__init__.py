@@ -1,1 +1,0 @@
-"""`explain-at`: repeat the explanation of an event from the log."""
