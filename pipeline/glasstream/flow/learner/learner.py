@@ -463,6 +463,8 @@ class StreamLearner:
             f"stream {self.stream!r}: from event {self.seqs:,} and row {self.rows:,} on, the model is {self.pushed} "
             f"(version {self._version}){generic}"
         )
+        for notice in model.notices:
+            self._say(notice)
 
     def refuses_another(self) -> str | None:
         """Return why no mark can replace the model now; None if one can."""

@@ -52,7 +52,7 @@ def shortened(error: object) -> str:
 
     >>> shortened("[E] : 1 : FAIL : Non-zero status code returned while running Mul node. Name:'m' Status Message: "
     ...           "/a/b.h:649 void f::g(A<(B)1>, C) const [with D = int] 4 and 3 do not fit.")
-    'Mul: 4 and 3 do not fit.'
+    'Mul: 4 and 3 do not fit'
     """
     text = " ".join(str(error).split())
     found = _WHERE.search(text)
@@ -63,7 +63,7 @@ def shortened(error: object) -> str:
         rest = rest[place.end() :]
         rest = _after(rest, "(").removeprefix("const ")
         rest = _after(rest, "[") if rest.startswith("[with ") else rest
-    return f"{operator}: {rest[:300]}"
+    return f"{operator}: {rest[:300].rstrip('.')}"
 
 
 def _after(text: str, opening: str) -> str:
