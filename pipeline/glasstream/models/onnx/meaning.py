@@ -12,12 +12,38 @@ import numpy as np
 from glasstream.base.errors import ModelError
 from glasstream.models.onnx.file import OnnxFile
 from glasstream.models.onnx.remedies import TARGETS
-from glasstream.models.predictors.predictor import NO_LABEL, Output
+from glasstream.models.predictors.predictor import NO_LABEL, Floats, Output
 
 OUTSIDE: Final = 1e-3
 """How far a probability may be outside 0..1 by rounding."""
 _SUM: Final = 0.05
-"""How far the sum of a row's probabilities may be from 1; nets with numbers of eight bits were measured at 0.02."""
+"""How far the sum of a row's probabilities may be from 1 by rounding, also to numbers of eight bits."""
+_PROBED: Final = 37
+"""Number of rows on which a model is examined once."""
+MUCH: Final = 1e-3
+"""Relative difference of results that is more than rounding."""
+NEIGHBOURS: Final = (
+    "the result of a row depends on the rows beside it, so the model evaluates each row alone; was it exported while "
+    "it trained (PyTorch: call model.eval() before the export), or does it quantize its numbers dynamically "
+    "(quantize it statically)?"
+)
+UNANSWERED: Final = (
+    "the model answers none of the rows on which it was tried, with numbers between -2 and 2; if it answers no event, "
+    "compare the file with the original model"
+)
+
+
+def trial_rows(width: int, categories: Sequence[Sequence[str]], numbers: Sequence[Sequence[float]]) -> Floats:
+    """Return rows of the texts and numbers that a model's encoders know, and of numbers between -2 and 2."""
+    steps = np.arange(_PROBED * width, dtype=np.float64).reshape(_PROBED, width) * 0.6180339887498949 % 1.0
+    rows: Floats = np.asarray(steps * 4.0 - 2.0, np.float64)
+    for slot, texts in enumerate(categories):
+        if texts:
+            rows[:, slot] = np.floor(steps[:, slot] * len(texts))
+    for slot, known in enumerate(numbers):
+        if known:
+            rows[:, slot] = np.array(known)[(steps[:, slot] * len(known)).astype(np.int64)]
+    return rows
 
 
 def expect_meaning(file: OnnxFile, output: Output, labels: Sequence[int | str]) -> None:

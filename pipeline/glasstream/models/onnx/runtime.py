@@ -11,7 +11,14 @@ import numpy as np
 
 from glasstream.base.errors import FrameError, ModelError, ModelRaised
 from glasstream.models.onnx.file import Input, OnnxFile, library
-from glasstream.models.onnx.meaning import expect_meaning, probability_remedy
+from glasstream.models.onnx.meaning import (
+    MUCH,
+    NEIGHBOURS,
+    UNANSWERED,
+    expect_meaning,
+    probability_remedy,
+    trial_rows,
+)
 from glasstream.models.onnx.remedies import ONNXRUNTIME, ROWS, TARGETS, shortened, way_out
 from glasstream.models.predictors.arrays import as_rows
 from glasstream.models.predictors.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
@@ -32,19 +39,6 @@ exist.
 """
 _NO_MEMORY: Final = ("BFCArena", "bad_alloc", "bad allocation")
 """What onnxruntime's errors contain if there is not enough memory."""
-_PROBED: Final = 37
-"""Number of rows on which a model is examined once."""
-_MUCH: Final = 1e-3
-"""Relative difference of results that is more than rounding."""
-_NEIGHBOURS: Final = (
-    "the result of a row depends on the rows beside it, so the model evaluates each row alone; was it exported while "
-    "it trained (PyTorch: call model.eval() before the export), or does it quantize its numbers dynamically "
-    "(quantize it statically)?"
-)
-_UNANSWERED: Final = (
-    "the model answers none of the rows on which it was tried, with numbers between -2 and 2; if it answers no event, "
-    "compare the file with the original model"
-)
 
 
 class OnnxPredictor:
@@ -116,15 +110,15 @@ class OnnxPredictor:
         model = file.model.SerializeToString(deterministic=True)
         predictor = cls(model, file.inputs, task, file.label, file.table, file.keys, file.classes, categories, False)
         predictor._session  # noqa: B018 - report here that the model cannot be loaded
-        rows = predictor._taken(_trial_rows(len(predictor.features), categories, numbers))
+        rows = predictor._taken(trial_rows(len(predictor.features), categories, numbers))
         predictor.answers = bool(len(rows))
         try:
             if len(rows):
                 expect_meaning(file, predictor._call(rows), predictor.labels(rows))
                 influence = predictor._influence(rows)
                 predictor._alone = influence >= 0.0
-                if influence > _MUCH:
-                    predictor.notices = (_NEIGHBOURS,)
+                if influence > MUCH:
+                    predictor.notices = (NEIGHBOURS,)
             else:
                 predictor._alone = True
         except ModelRaised:
@@ -306,7 +300,7 @@ class OnnxPredictor:
         except ModelRaised as error:
             taken = rows[[place for place in range(len(rows)) if self._takes(rows[place : place + 1])]]
             if not len(taken):
-                self.notices = (f"{_UNANSWERED}: {error}",)
+                self.notices = (f"{UNANSWERED}: {error}",)
             return taken
 
     def _takes(self, row: Floats) -> bool:
@@ -338,19 +332,6 @@ def _bound_memory(onnxruntime: Any) -> None:
     place = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
     limits = onnxruntime.OrtArenaCfg({"max_mem": _MEMORY, "arena_extend_strategy": 1})  # 1: as much as is needed
     onnxruntime.create_and_register_allocator(place, limits)
-
-
-def _trial_rows(width: int, categories: Sequence[Sequence[str]], numbers: Sequence[Sequence[float]]) -> Floats:
-    """Return rows of the texts and numbers that a model's encoders know, and of numbers between -2 and 2."""
-    steps = np.arange(_PROBED * width, dtype=np.float64).reshape(_PROBED, width) * 0.6180339887498949 % 1.0
-    rows: Floats = np.asarray(steps * 4.0 - 2.0, np.float64)
-    for slot, texts in enumerate(categories):
-        if texts:
-            rows[:, slot] = np.floor(steps[:, slot] * len(texts))
-    for slot, known in enumerate(numbers):
-        if known:
-            rows[:, slot] = np.array(known)[(steps[:, slot] * len(known)).astype(np.int64)]
-    return rows
 
 
 def _text(code: float, texts: Sequence[str]) -> str:
