@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from glasstream.app.brokers.local import Kafka
 from glasstream.app.brokers.local.node import free_ports
 from glasstream.app.command.make_source import Asked, make_source
+from glasstream.app.command.tail import follow
 from glasstream.app.configuration import load
 from glasstream.app.operate.doctor import examine
 from glasstream.app.operate.doctor.finding import DoctorContext, Finding, Level
-from glasstream.app.operate.tail import tail
 from glasstream.app.operate.topics import apply_acls, verify
 from glasstream.app.page.reading import Topics
 from glasstream.app.runner.replay import produce
@@ -189,7 +189,7 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
     hidden = secured.settings("nobody", prefix)
     assert {one.partition("found ")[2] for one in verify(hidden)} == {HIDDEN}
     with pytest.raises(TopicError, match="not authorized to see"):
-        next(tail(hidden, "drift", from_start=True, most=1))
+        next(follow(hidden, "drift", from_start=True, most=1))
     with pytest.raises(TopicError, match="not authorized to see"):
         Topics(connection(hidden), [prefix], 1)
     with pytest.raises(BrokerError, match=r"the broker refused a message: .*uthorization failed"):

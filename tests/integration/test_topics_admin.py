@@ -11,8 +11,8 @@ from confluent_kafka.admin import (
 
 import glasstream_topics
 from glasstream.app.brokers.local import Kafka
+from glasstream.app.command.tail import follow
 from glasstream.app.configuration import load
-from glasstream.app.operate.tail import tail
 from glasstream.app.operate.topics import create, verify
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.decompression import LIMIT
@@ -143,7 +143,7 @@ def test_a_question_about_missing_topics_creates_none(local_broker: Callable[...
             check_topics(link, {name: 2})
         with pytest.raises(TopicError, match="is missing"):
             next(
-                tail(
+                follow(
                     load(assignments=[f"broker={broker.bootstrap}", f"prefix={prefix}"]),
                     "drift",
                     from_start=True,

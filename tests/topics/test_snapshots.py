@@ -110,7 +110,7 @@ def test_a_wrong_checksum_of_the_whole_is_found() -> None:
     assembler: chunks.Assembler[str] = chunks.Assembler("k", ENOUGH)
     assert not assembler.add("x", 0, forged)
     assert not assembler.add("x", 1, liar[1])
-    assert (assembler.rejected, assembler.get("x"), assembler.incomplete()) == (1, None, [])
+    assert (assembler.rejected, assembler.get("x"), assembler.complete()) == (1, None, [])
 
 
 @pytest.mark.parametrize("limit", range(2_000, 20_000, 1_000))

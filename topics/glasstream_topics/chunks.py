@@ -164,10 +164,6 @@ class Assembler(Generic[K]):
         if entry is not None:
             self._held -= entry.cost()
 
-    def incomplete(self) -> list[K]:
-        """Return the identities that have parts of an incomplete value."""
-        return [identity for identity, entry in self._entries.items() if entry.parts]
-
     def complete(self) -> list[K]:
         """Return the identities that have a complete value."""
         return [identity for identity, entry in self._entries.items() if entry.whole is not None]

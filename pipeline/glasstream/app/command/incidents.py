@@ -12,6 +12,7 @@ from glasstream_topics.incidents import VERDICTS
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from glasstream.flow.settings import Settings
     from glasstream_topics.incidents import Affected, Incident
 
 _COLUMNS = ("stream", "number", "status", "since row", "time", "verdict", "features", "loss")
@@ -30,11 +31,10 @@ def incidents(stream: str | None, as_json: bool, data: Path | None, **common: An
     It is open, over (all is as it was before), or normal (later rows are compared with the rows since the change).
     """
     from glasstream.app.command.expect import reached
-    from glasstream.app.operate.incidents import newest
     from glasstream_topics.incidents import encode
 
     with reached(load_settings(common), data) as settings:
-        found = newest(settings, stream, lambda line: say(line, err=True))
+        found = _newest(settings, stream)
     if as_json:
         for incident in found:
             click.echo(encode(incident))
@@ -44,6 +44,43 @@ def incidents(stream: str | None, as_json: bool, data: Path | None, **common: An
     for incident in found:
         console.print(f"{incident.stream} {incident.incident:,}: {incident.summary}")
     return 0
+
+
+def _newest(settings: "Settings", stream: str | None) -> "list[Incident]":
+    """Return the newest record of each incident, by stream and number, in the newest epoch that has any.
+
+    Parameters
+    ----------
+    stream
+        Only incidents of this stream; None for those of all streams.
+
+    Raises
+    ------
+    TopicError
+        The broker does not have the topic.
+    BrokerError, VersionError
+        The topic cannot be read.
+    """
+    from glasstream_topics import consume
+
+    newest_epochs: dict[str, tuple[int, dict[int, Incident]]] = {}
+    with consume.incidents(
+        settings.broker,
+        prefix=settings.prefix,
+        streams=stream,
+        follow=False,
+        damaged="skip",
+        kafka=settings.kafka,
+    ) as records:
+        for record in records:
+            epoch, found = newest_epochs.get(record.stream, (-1, {}))
+            if record.epoch > epoch:
+                newest_epochs[record.stream] = record.epoch, {record.incident: record}
+            elif record.epoch == epoch:
+                found[record.incident] = record
+    if records.damaged:
+        say(f"skipped records of {settings.prefix}incidents that cannot be read: {records.damaged:,}", err=True)
+    return [one for _, (_, found) in sorted(newest_epochs.items()) for _, one in sorted(found.items())]
 
 
 def _table(found: "list[Incident]") -> "Table":

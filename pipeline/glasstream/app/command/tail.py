@@ -1,19 +1,23 @@
 """`glasstream tail TOPIC`: print the committed records of a public topic as lines of JSON."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from glasstream.app.command.options import load_settings, settings_options
 from glasstream_topics import ALL
 
-_PUBLIC = ", ".join(one.name for one in ALL if one.public)
+if TYPE_CHECKING:
+    from glasstream.flow.settings import Settings
+
+_PUBLIC = [one.name for one in ALL if one.public]
 
 
 @click.command(
     short_help="Print the records of a topic as JSON.",
     help="Print the committed records of a topic as JSON, one record per line.\n\n"
-    f"TOPIC is one of {_PUBLIC}, with or without the prefix.",
+    f"TOPIC is one of {', '.join(_PUBLIC)}, with or without the prefix.",
 )
 @click.argument("topic")
 @click.option("--from-start", is_flag=True, help="Start with the oldest record on the topic instead of at its end.")
@@ -22,10 +26,49 @@ _PUBLIC = ", ".join(one.name for one in ALL if one.public)
 def tail(topic: str, from_start: bool, most: int | None, **common: Any) -> int:
     """Print the committed records of a topic as JSON, one record per line."""
     from glasstream.app.command.expect import expect_broker
-    from glasstream.app.operate.tail import tail as follow
 
     settings = load_settings(common)
     expect_broker(settings)
     for line in follow(settings, topic, from_start=from_start, most=most):
         click.echo(line)
     return 0
+
+
+def follow(settings: "Settings", topic: str, *, from_start: bool, most: int | None) -> Iterator[str]:
+    """Yield records as they arrive, and stop after `most`.
+
+    Raises
+    ------
+    InputError
+        There is no public topic of this name.
+    TopicError
+        The broker does not have the topic, or does not let this client see it.
+    BrokerError
+        The topic cannot be read.
+    """
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
+
+    from glasstream.app.runner.monitor import as_json
+    from glasstream.base.errors import BrokerError, InputError
+    from glasstream.kafka.transport.connection import connection
+    from glasstream.kafka.transport.topic_check import check_topics
+
+    name = topic.removeprefix(settings.prefix)
+    if name not in _PUBLIC:
+        raise InputError(f"tail: expected one of {', '.join(_PUBLIC)}, got {topic!r}")
+    full, link = settings.prefix + name, connection(settings)
+    partitions = range(check_topics(link, {full: None})[full])
+    reader = Consumer(link.consumer(read_committed=True))
+    start = OFFSET_BEGINNING if from_start else OFFSET_END
+    reader.assign([TopicPartition(full, partition, start) for partition in partitions])
+    count = 0
+    while most is None or count < most:
+        message = reader.poll(1.0)
+        if message is None:
+            continue
+        error = message.error()
+        if error is not None:
+            raise BrokerError(f"{full}: cannot be read: {error.str()}")
+        count += 1
+        yield as_json(name, message).decode("utf-8", "backslashreplace")
+    reader.close()

@@ -11,7 +11,6 @@ from glasstream.base.errors import SettingsError
 from glasstream.events.mapping.fields import Features, parse_features, parse_kinds, parse_reference
 from glasstream_topics import ALL, AVRO, labels
 
-FORMATS = ("json", "json-lines", "csv", "avro", "protobuf", "json-schema")
 Format = Literal["json", "json-lines", "csv", "avro", "protobuf", "json-schema"]
 
 _Topics = Annotated[

@@ -140,11 +140,6 @@ _CHECKED_ROWS = 10
 """Number of rows on which a model that is not compiled is checked once."""
 
 
-def tells_model(state: Mapping[str, Any]) -> bool:
-    """Return whether resuming from a state reproduces the snapshot that explains the next row."""
-    return NEWEST not in state or not state["_through_river"]
-
-
 class StreamLearner:
     """Learner of one stream.
 

@@ -25,7 +25,7 @@ from glasstream.explain.background import Background
 from glasstream.explain.losses import loss_for, possible_tasks
 from glasstream.flow.learner.entries import Entries
 from glasstream.flow.learner.expected import ExpectedPerformance, Saved
-from glasstream.flow.learner.learner import NEVER, NEWEST, Unlabelled, tells_model
+from glasstream.flow.learner.learner import NEVER, NEWEST, Unlabelled
 from glasstream.flow.learner.make_model import fixed_model
 from glasstream.flow.learner.pushed import PushedModels
 from glasstream.flow.settings import Settings
@@ -82,11 +82,6 @@ class StreamState:
     def features(self) -> FeatureTable:
         """The features that the learner has seen."""
         return self.learner["_features"]  # type: ignore[no-any-return]
-
-    @property
-    def tells_model(self) -> bool:
-        """Whether resuming from this state reproduces the snapshot that explains the next row."""
-        return tells_model(self.learner)
 
     @property
     def waiting(self) -> Waiting[Any]:

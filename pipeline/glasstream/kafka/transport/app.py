@@ -1,6 +1,6 @@
 """The Faust application of a stage, configured so that it loses nothing and starts nothing unexpected."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,5 +104,3 @@ def make_app(connection: Connection, options: StageOptions) -> StreamApp:
 #: Number of messages in Faust's queue between consumer and agent. Our agents drain it at once and hold partitions back
 #: themselves.
 STREAM_QUEUE = 1024
-
-Hook = Callable[..., Awaitable[None]]
