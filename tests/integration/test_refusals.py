@@ -29,7 +29,7 @@ def test_workers_without_a_broker_or_with_settings_that_librdkafka_does_not_take
     misconfigured, log = start("aggregator", "misconfigured", GLASSTREAM_KAFKA_SSL_KEYS="none")
     assert misconfigured.wait(DEADLINE) == ExitCode.USAGE
     said = log.read_text()
-    assert 'librdkafka does not take these settings: No such configuration property: "ssl.keys"' in said
+    assert 'librdkafka rejects these settings: No such configuration property: "ssl.keys"' in said
     assert "Traceback" not in said
     for worker, log in workers:
         assert worker.wait(DEADLINE) == ExitCode.BROKER

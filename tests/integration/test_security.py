@@ -212,7 +212,7 @@ def test_each_stage_does_its_work_with_its_own_rights_and_nobody_elses(
         "aggregator", "guesser", **{**secured.variables("aggregator"), "GLASSTREAM_KAFKA_SASL_PASSWORD": GUESS}
     )
     assert deployment.exit_code("guesser") == ExitCode.BROKER
-    assert "does not let this client in" in deployment.log("guesser")
+    assert "rejects this client" in deployment.log("guesser")
 
     for name in list(deployment.workers):
         assert deployment.stop(name) == ExitCode.OK

@@ -298,7 +298,7 @@ def test_files_that_make_no_tls_are_refused(certificate: tuple[trustme.CA, Path,
     whole = tmp_path / "whole.pem"
     whole.write_bytes(key.read_bytes() + chain.read_bytes())
     assert tls(str(whole), None) is not None
-    with pytest.raises(SettingsError, match=r"page.tls_key: expected page.tls_cert beside it"):
+    with pytest.raises(SettingsError, match=r"page.tls_key: expected page.tls_cert as well"):
         tls(None, str(key))
     for cert, its in ((chain, None), (key, key), (tmp_path / "none.pem", key), (chain, tmp_path / "none.pem")):
         with pytest.raises(SettingsError, match=r"page.tls_cert: expected PEM files of a certificate and its key, got"):

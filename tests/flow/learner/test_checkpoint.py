@@ -249,7 +249,7 @@ def test_a_state_of_another_version_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize("form", [PLAIN, SEALED])
 def test_what_should_be_plain_data_is_never_unpickled(body: bytes, form: str) -> None:
     made = checkpoint(body, form=SEALED) if form == SEALED else replace(PLACE, state=body)
-    with pytest.raises(StateError, match=r"the checkpoint of stream 's' at row 8 is not used: .*new epoch"):
+    with pytest.raises(StateError, match=r"the checkpoint of stream 's' at row 8 cannot be used: .*new epoch"):
         opened(made, SETTINGS, key=KEY if form == SEALED else None)
 
 

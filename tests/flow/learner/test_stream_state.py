@@ -134,7 +134,7 @@ def test_a_state_fits_its_own_checkpoint_and_settings_only(model: str) -> None:
         (checkpoint, load(assignments=[*BASE, "explain.methods=ipfi,isage,ipdp", f"model.name={other}"])),
         (checkpoint, load(assignments=[*BASE, "explain.methods=ipfi", *MODELS[model]])),
     ):
-        with pytest.raises(StateError, match=r"at row \d+ is not used: .*begin a new epoch"):
+        with pytest.raises(StateError, match=r"at row \d+ cannot be used: .*start a new epoch"):
             state_of(moved, under)
 
 
@@ -216,7 +216,7 @@ def test_damaged_states_are_refused(model: str) -> None:
     for _ in range(150):
         damaged = bytearray(checkpoint.state)
         damaged[source.randrange(len(damaged))] ^= 1 << source.randrange(8)
-        with pytest.raises(StateError, match="is not used"):
+        with pytest.raises(StateError, match="cannot be used"):
             state_of(replace(checkpoint, state=bytes(damaged)), settings)
-    with pytest.raises(StateError, match="is not used"):
+    with pytest.raises(StateError, match="cannot be used"):
         state_of(replace(checkpoint, state=resealed(checkpoint.state[:-8])), settings)

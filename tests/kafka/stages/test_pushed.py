@@ -348,12 +348,12 @@ def test_a_state_that_was_saved_at_the_mark_has_the_model_and_does_not_use_the_m
     (old, new), (again,) = first.take_outbox()[0].snapshots, second.take_outbox()[0].snapshots
     assert (old.version, new.version, again.version) == (0, 1, 1)
     assert [one.streams["s"].learner.version for one in (first, second)] == [1, 1]
-    with pytest.raises(StateError, match="cannot be used again"):
+    with pytest.raises(StateError, match="cannot be loaded again"):
         opened(checkpoint, settings, key=None)
     for name, value in (("version", 0), ("pushed", None), ("known_categories", [0]), ("known_categories", [9] * 6)):
         frame = frames.decode(checkpoint.state, stream_state.KIND, stream_state.VERSION)
         state = frames.encode(stream_state.KIND, stream_state.VERSION, {**frame.meta, name: value}, frame.arrays)
-        with pytest.raises(StateError, match="is not used"):
+        with pytest.raises(StateError, match="cannot be used"):
             opened(replace(checkpoint, state=state), settings, key=None, models=pushed)
 
 
@@ -403,7 +403,7 @@ def test_who_finds_no_file_that_a_predecessor_has_used_refuses_to_go_on(tmp_path
         pipeline = Pipeline(of(tmp_path, *more))
         pipeline.drive(lambda pipeline=pipeline: play(pipeline, log(42, {2: [THIRD]})))
         pipeline.log.partitions["models", 0].entries.clear()
-        with pytest.raises(StateError, match=r"cannot be used again: .* write its file to the topic again"):
+        with pytest.raises(StateError, match=r"cannot be loaded again: .* store its file again"):
             pipeline.drive(lambda pipeline=pipeline: play(pipeline, log(7, {})))
 
 

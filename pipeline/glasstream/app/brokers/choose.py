@@ -113,8 +113,7 @@ def _given(spec: str, client: Mapping[str, str], deadline_s: float) -> Broker:
         answered = answers(bootstrap, deadline_s, client=client)
     except KafkaException as error:
         raise BrokerError(
-            f"expected settings that a Kafka client takes; got {sorted(client)}: {error.args[0].str()}. "
-            "Correct them in the configuration."
+            f"the Kafka client rejects the settings {sorted(client)}: {error.args[0].str()}. Correct them."
         ) from error
     if not answered:
         raise BrokerError(
@@ -156,6 +155,4 @@ class _Real:
             try:
                 future.result()
             except KafkaException as error:
-                raise BrokerError(
-                    f"expected to create {name} on {self.bootstrap}; the broker said: {error.args[0].str()}"
-                ) from error
+                raise BrokerError(f"cannot create {name} on {self.bootstrap}: {error.args[0].str()}") from error

@@ -66,11 +66,11 @@ class EmbeddedKafka:
         self._client = self._library.rd_kafka_new(_PRODUCER, conf, text, _ERROR_TEXT)
         if not self._client:
             self._library.rd_kafka_conf_destroy(conf)
-            raise _unusable(f"rd_kafka_new said: {text.value.decode(errors='replace')}")
+            raise _unusable(f"rd_kafka_new failed: {text.value.decode(errors='replace')}")
         self._cluster = self._library.rd_kafka_mock_cluster_new(self._client, 1)
         if not self._cluster:
             self.close()
-            raise _unusable("rd_kafka_mock_cluster_new gave nothing")
+            raise _unusable("rd_kafka_mock_cluster_new failed")
         self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, _REBALANCE_DELAY_MS)
         self.bootstrap = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
         return self
@@ -108,18 +108,18 @@ class EmbeddedKafka:
             The topic exists already, or the broker is not open.
         """
         if not self._cluster:
-            raise BrokerError(f"expected an open embedded broker to create {name} on; it has been closed")
+            raise BrokerError(f"cannot create {name}: the embedded broker has been closed")
         if partitions < 1:
             raise BrokerError(f"expected 1 or more partitions for {name}; got {partitions}")
         code = self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1)
         if code == _TOPIC_ALREADY_EXISTS:
             raise BrokerError(
-                f"expected {name} not to exist on the embedded broker; it does. Create topics before the clients that "
-                "use them start, or take another --prefix."
+                f"{name} already exists on the embedded broker. Create topics before the clients that use them start, "
+                "or use another --prefix."
             )
         if code:
-            said = self._library.rd_kafka_err2str(code).decode()
-            raise BrokerError(f"expected to create {name} with {partitions} partitions on the embedded broker; {said}")
+            cause = self._library.rd_kafka_err2str(code).decode()
+            raise BrokerError(f"cannot create {name} with {partitions} partitions on the embedded broker: {cause}")
 
 
 def _library() -> ctypes.CDLL:

@@ -59,4 +59,4 @@ def _agreed() -> bool:
     try:
         return click.confirm("reset the stream?")
     except click.Abort as error:
-        raise InputError("reset: not confirmed; use --yes where nobody can answer the question") from error
+        raise InputError("reset: not confirmed; use --yes in scripts") from error

@@ -130,7 +130,7 @@ class Folder:
             except BlockingIOError as error:
                 lock.close()
                 raise InputError(
-                    f"--out {self._path}: another export writes to it; end that, or give another"
+                    f"--out {self._path}: another export writes to it; end that export, or give another folder"
                 ) from error
             return lock
 

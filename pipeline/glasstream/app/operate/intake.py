@@ -163,7 +163,7 @@ def _sample(settings: Settings, name: str, count: int) -> list[Message]:
     try:
         check_topics(link, {name: None})
     except TopicError as error:
-        raise TopicError(f"expected to find and read the topic {name}: {str(error).partition('. Check')[0]}") from error
+        raise TopicError(f"cannot find or read the topic {name}: {str(error).partition('. Check')[0]}") from error
     try:
         partitions = AdminClient(link.client()).list_topics(name, timeout=10).topics[name].partitions
     except KafkaException as error:

@@ -136,8 +136,8 @@ def wait_until_passed(
         elif now - moved >= STILL_SECONDS:
             raise StalledError(
                 f"{', '.join(left)}: no progress for {STILL_SECONDS:g} s before the mark {mark.place}; `glasstream "
-                "doctor` shows whether a stage has no worker. The mark is written, and is used as soon as they come to "
-                "it, so do not write it again"
+                "doctor` shows whether a stage has no worker. The mark has been written, and takes effect when they "
+                "reach it; do not write it again"
             )
         if not warned and now - begun >= LONG_SECONDS:
             warned = True

@@ -158,8 +158,8 @@ def find(settings: Settings, digest: str) -> str:
         elif found:
             what = "a damaged file"
         raise InputError(
-            f"--digest: expected the SHA-256 of a file on {topic(settings, models.TOPIC.name)}, or how it begins, got "
-            f"{digest!r}, which fits {what}; there are "
+            f"--digest: expected the SHA-256 (or a prefix) of a file on {topic(settings, models.TOPIC.name)}, got "
+            f"{digest!r}, which matches {what}; the topic has "
             f"{', '.join(one.digest[:12] for one in found or there) or 'no files'}; {todo}"
         )
     return found[0].digest

@@ -331,7 +331,7 @@ def _explainers(settings: Settings, link: Connection, partitions: int) -> Iterat
         for one in _offsets_of_group(client, asked):
             yield _place("explainer", name, one.partition, None, one.offset if one.offset >= 0 else None)
     except KafkaException as error:
-        raise BrokerError(f"{name}: what group {group} has committed cannot be read: {error.args[0].str()}") from error
+        raise BrokerError(f"{name}: the offsets of group {group} cannot be read: {error.args[0].str()}") from error
     finally:
         client.close()
 

@@ -58,15 +58,15 @@ class Access:
             raise SettingsError(
                 [
                     f"GLASSTREAM_PAGE_TOKEN: expected {TOKEN_CHARACTERS} characters or more, got fewer; "
-                    "`openssl rand -hex 16` makes one"
+                    "`openssl rand -hex 16` prints one"
                 ]
             )
         if token is None and not is_loopback(host):
             raise SettingsError(
                 [
-                    f"page.host: {host} can be reached from other machines, so a token is needed, and there is none; "
-                    "set GLASSTREAM_PAGE_TOKEN or GLASSTREAM_PAGE_TOKEN_FILE (`openssl rand -hex 16` makes one), or "
-                    "keep to 127.0.0.1"
+                    f"page.host: {host} can be reached from other machines, so the page needs a token, but has none; "
+                    "set GLASSTREAM_PAGE_TOKEN or GLASSTREAM_PAGE_TOKEN_FILE (`openssl rand -hex 16` prints one), or "
+                    "use 127.0.0.1"
                 ]
             )
         self._token = token

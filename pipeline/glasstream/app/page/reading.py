@@ -111,13 +111,13 @@ class Topics:
                 found = self._consumer.list_topics(name, timeout=_ASK_SECONDS).topics[name]
                 if found.error is not None and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     raise TopicError(
-                        f"this client is not authorized to see {name} on {bootstrap}; the consumer role of `glasstream "
-                        "topics acls` is"
+                        f"this client is not authorized to see {name} on {bootstrap}; grant it the consumer role of "
+                        "`glasstream topics acls`"
                     )
                 if found.error is not None or not found.partitions:
                     raise TopicError(
-                        f"expected topic {name} on {bootstrap}, got none; check the prefix (--prefix), or make it with "
-                        "`glasstream topics create`"
+                        f"expected topic {name} on {bootstrap}, got none; check the prefix (--prefix), or create it "
+                        "with `glasstream topics create`"
                     )
                 for partition in sorted(found.partitions):
                     place = TopicPartition(name, partition)

@@ -22,7 +22,7 @@ def tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
     """
     if certificate is None:
         if key is not None:
-            raise SettingsError(["page.tls_key: expected page.tls_cert beside it, got none"])
+            raise SettingsError(["page.tls_key: expected page.tls_cert as well, got none"])
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -38,4 +38,4 @@ def tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
 
 def _refuse() -> str:
     """Refuse encrypted keys; OpenSSL would ask for the password on the terminal."""
-    raise SettingsError(["page.tls_key: expected a key without a password, got one that asks for it"])
+    raise SettingsError(["page.tls_key: expected a key without a password, got an encrypted one"])

@@ -125,17 +125,17 @@ class Moves:
             self._place, self._moved, self._told = place, now, now
         elif now - self._moved >= self._patience.end:
             raise StalledError(
-                f"nothing has moved for {now - self._moved:.0f} s: {where()}. Glasstream has sent possibly lost "
-                "records again, without effect, and ends the run. The folder of --out, if you gave one, has the "
-                "records published so far. The log lines of the stages above may name the cause. If this run used "
-                "the embedded broker, try --broker local, which loses nothing on a busy machine"
+                f"no progress for {now - self._moved:.0f} s: {where()}. Glasstream has re-sent possibly lost records "
+                "without effect, and ends the run. If you gave --out, its folder has the records published so far. "
+                "The log lines of the stages above may name the cause. If this run used the embedded broker, try "
+                "--broker local, which loses nothing on a busy machine"
             )
         elif now - self._told >= self._patience.notice:
             self._told = now
             left = self._patience.end - (now - self._moved)
             self._say(
-                f"nothing has moved for {now - self._moved:.0f} s: {where()}; the stages' own lines above may say why. "
-                f"The run ends in {left:.0f} s unless something moves"
+                f"no progress for {now - self._moved:.0f} s: {where()}. The log lines of the stages may name the "
+                f"cause. The run ends in {left:.0f} s unless there is progress"
             )
 
 

@@ -51,9 +51,9 @@ def saved(state: StreamState, place: Checkpoint, *, key: Key | None) -> Checkpoi
         body = pickle.dumps(state, protocol=5) if data is None else data
     except Exception as error:
         raise ModelError(
-            f"stream {place.stream!r}: its model cannot be pickled ({type(error).__name__}: {error}), so there can be "
-            "no checkpoints of it; define its parts at the top level of a module, or set checkpoint.seconds = 0 "
-            "(a restart then learns everything again)"
+            f"stream {place.stream!r}: its model cannot be pickled ({type(error).__name__}: {error}), so it "
+            "cannot be checkpointed; define its parts at the top level of a module, or set checkpoint.seconds = 0 "
+            "(a restart then relearns the whole log)"
         ) from error
     place = replace(place, form=PICKLE if data is None else SEALED)
     return replace(place, state=seal(body, kind=KIND, stream=place.stream, key=key, **_names(place)))
@@ -128,7 +128,7 @@ def opened(
     try:
         return stream_state.decode(body, stream=stream, rows=rows, seqs=seqs, settings=settings, models=models)
     except GlasstreamError as error:
-        raise StateError(f"{what} is not used: {error}; begin a new epoch") from error
+        raise StateError(f"{what} cannot be used: {error}; start a new epoch") from error
 
 
 def _unpickled(body: bytes, what: str) -> StreamState:
@@ -137,8 +137,8 @@ def _unpickled(body: bytes, what: str) -> StreamState:
     except Exception as error:
         raise StateError(
             f"{what} cannot be read by this version ({type(error).__name__}: {error}); go back to the version that "
-            "wrote it, or begin a new epoch"
+            "wrote it, or start a new epoch"
         ) from error
     if not isinstance(state, StreamState):
-        raise StateError(f"{what}: expected the state of a stream, got {type(state).__name__}; begin a new epoch")
+        raise StateError(f"{what}: expected the state of a stream, got {type(state).__name__}; start a new epoch")
     return state

@@ -144,8 +144,8 @@ class PushedModels:
             return _made(name, self._bytes(name, of), of, before, texts)
         except ModelError as error:
             raise StateError(
-                f"the stream was given the model {name}, which cannot be used again: {error}; write its file to the "
-                "topic again (`glasstream model push FILE`), or begin a new epoch"
+                f"the stream uses the pushed model {name}, which cannot be loaded again: {error}; store its file "
+                "again (`glasstream model push FILE`), or start a new epoch"
             ) from error
 
     def _bytes(self, name: str, of: Settings) -> bytes:

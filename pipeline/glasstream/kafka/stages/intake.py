@@ -383,14 +383,12 @@ class HeldTypes:
             except FencedError:
                 continue
             except BrokerError as error:
-                raise UnavailableError(f"cannot hold the types of fields on {self._name}: {error}") from error
+                raise UnavailableError(f"cannot store the types of fields on {self._name}: {error}") from error
             else:
                 return wanted
             finally:
                 producer.close()
-        raise UnavailableError(
-            f"cannot hold the types of fields on {self._name}: other workers write there all the time"
-        )
+        raise UnavailableError(f"cannot store the types of fields on {self._name}: other workers keep writing there")
 
 
 _ROUNDS = 20

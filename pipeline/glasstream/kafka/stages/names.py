@@ -128,13 +128,15 @@ def agreed_epoch(
     allowed = settings.worker.new_epoch
     if allowed is None or allowed <= epoch:
         before = (
-            "" if allowed is None else f", and the state is in epoch {epoch} already, so --new-epoch {allowed} is over"
+            ""
+            if allowed is None
+            else f", and the state is already in epoch {epoch}, so --new-epoch {allowed} has no effect"
         )
         raise StateError(
             f"{where}: these settings or versions differ from those of the saved state: "
-            f"{'; '.join(changed)}{before}. Restore them; or start every stage with --new-epoch N, which starts epoch "
-            "N without the saved state, with the same N for all, above the epochs that `glasstream state show` prints "
-            f"({epoch + 1} or more); or use another --prefix"
+            f"{'; '.join(changed)}{before}. Restore them; or start every stage with --new-epoch N, to discard the "
+            "saved state and start epoch N, with the same N for all, above the epochs that `glasstream state show` "
+            f"prints ({epoch + 1} or more); or use another --prefix"
         )
     return allowed
 

@@ -150,8 +150,8 @@ class Subjects:
             with self._asked(subject):
                 return int(self._registry.register_schema(subject, Schema(json.dumps(schema), "AVRO")))
         raise SubjectError(
-            f"the schema registry at {self._address} has no version of the subject {subject} that writes what {file} "
-            f"does; register this file of glasstream_topics/schemas, or set {self._section}.register = true"
+            f"the schema registry at {self._address} has no version of the subject {subject} that is equivalent to "
+            f"{file}; register this file of glasstream_topics/schemas, or set {self._section}.register = true"
         )
 
     def find(self, subject: str, schema: dict[str, Any]) -> int | None:

@@ -173,8 +173,8 @@ class Confined(Format):
         except (EndedError, SilentError) as error:
             self.close()
             raise UnavailableError(
-                f"the process that decodes {self._begin.name} has ended at its start ({_how(process.returncode)}); "
-                "see what it wrote above, and check the memory of this machine"
+                f"the process that decodes {self._begin.name} has ended during its start ({_how(process.returncode)}); "
+                "see its output above, and check the memory of this machine"
             ) from error
         return process
 

@@ -76,7 +76,7 @@ class Connection:
         try:
             AdminClient(self.client())
         except KafkaException as error:
-            raise SettingsError([f"kafka: librdkafka does not take these settings: {error.args[0].str()}"]) from error
+            raise SettingsError([f"kafka: librdkafka rejects these settings: {error.args[0].str()}"]) from error
 
     def consumer(self, *, read_committed: bool, **settings: object) -> dict[str, Any]:
         """Return the configuration of a consumer that belongs to no group and commits nothing."""

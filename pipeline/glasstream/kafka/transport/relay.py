@@ -192,7 +192,7 @@ class Relay:
             check_topics(self.connection, dict.fromkeys(self.inputs))
         except TopicError as error:
             raise TopicError(
-                f"expected to find and read the topics {', '.join(self.inputs)} of {self._named_by}: "
+                f"cannot find or read the topics {', '.join(self.inputs)} of {self._named_by}: "
                 f"{str(error).partition('. Check')[0]}"
             ) from error
 

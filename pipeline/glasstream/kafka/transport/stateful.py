@@ -214,8 +214,8 @@ class StateLane(Lane):
                 break
             if found != self._written:
                 raise FencedError(
-                    f"{self.stage.state_topic}[{self.partition}] holds records of another worker: this one does not "
-                    "own its partition any more"
+                    f"{self.stage.state_topic}[{self.partition}] holds records of another worker: this one no "
+                    "longer owns its partition"
                 )
         self._written = intended
 
@@ -397,8 +397,8 @@ class StatefulStage(Stage):
                 return
             elif time.monotonic() > until:
                 raise FencedError(
-                    f"{self.options.transactional_id(lane.partition)} was replaced, and {lane.tp.topic}"
-                    f"[{lane.partition}] is not this worker's any more"
+                    f"{self.options.transactional_id(lane.partition)} was replaced: this worker no longer owns "
+                    f"{lane.tp.topic}[{lane.partition}]"
                 )
             else:
                 cause = (

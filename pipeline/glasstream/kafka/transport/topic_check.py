@@ -57,7 +57,7 @@ def check_topics(
         told = [one.str() for one in refusals if one.code() in _NOT_LET_IN]
         if told:
             raise BrokerError(
-                f"the broker at {connection.bootstrap} does not let this client in: {told[-1]}; check the kafka.* "
+                f"the broker at {connection.bootstrap} rejects this client: {told[-1]}; check the kafka.* "
                 "settings (sasl.username, sasl.password, ssl.*)"
             ) from error
         raise BrokerError(
@@ -80,10 +80,10 @@ def check_topics(
                 findings.append(f"{name} has {count} partitions instead of {partitions}")
     if findings:
         raise TopicError(
-            f"topics at {connection.bootstrap} are not as Glasstream needs them: {'; '.join(findings)}. Check "
+            f"topics at {connection.bootstrap} do not meet their contracts: {'; '.join(findings)}. Check "
             f"--prefix{_elsewhere(found, expected)}. `glasstream topics create` creates missing topics. If partitions "
             "differ, set topics.events and topics.requests to the numbers that the topics have. `glasstream topics "
-            "expand` adds the partitions that topics lack. `glasstream topics verify` lists all differences"
+            "expand` adds missing partitions. `glasstream topics verify` lists all differences"
         )
     return {name: len(found[name].partitions) for name in expected}
 

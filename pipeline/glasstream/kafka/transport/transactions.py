@@ -365,7 +365,7 @@ class TransactionalProducer:
             raise ReplacedError(f"{self._id}: {cause.str()}") from error
         if fenced:
             raise FencedError(
-                f"another worker has taken over {self._id}, so this worker does not own the partition any more. Either "
+                f"another worker has taken over {self._id}, so this worker no longer owns the partition. Either "
                 "this worker paused for longer than worker.session_seconds, or two workers use the same --instance: "
                 "give each its own"
             ) from error

@@ -130,4 +130,4 @@ class Follower:
         if self._on_error is not None:
             self._on_error(error)
         else:
-            log.error("cannot read %s any more: %s; restart this worker", self._topic, error)
+            log.error("can no longer read %s: %s; restart this worker", self._topic, error)

@@ -113,8 +113,8 @@ class LocalCluster:
                     break
                 if time.monotonic() > end:
                     raise BrokerError(
-                        f"expected the brokers {sorted(nodes)} to be alive within {START_DEADLINE_S:g} s; "
-                        f"{asked.bootstrap} sees {sorted(alive)}. See kafka.log in the folders of {self.folder}."
+                        f"expected the brokers {sorted(nodes)} within {START_DEADLINE_S:g} s, got {sorted(alive)} from "
+                        f"{asked.bootstrap}. See kafka.log in the folders of {self.folder}."
                     )
                 threading.Event().wait(_PAUSE_S)
 
@@ -130,7 +130,7 @@ class LocalCluster:
         try:
             return int(metadata.topics[topic].partitions[partition].leader)
         except KeyError as error:
-            raise BrokerError(f"expected a partition {topic}[{partition}] on the cluster; there is none") from error
+            raise BrokerError(f"the cluster has no partition {topic}[{partition}]") from error
 
     def controller(self) -> int:
         """Return the node that is the active controller, -1 while an election is under way.

@@ -26,7 +26,7 @@ class ContainerKafka:
     ) -> None:
         if data is not None:
             raise BrokerError(
-                f"expected Java and Maven, to keep Kafka's data in {data}: a container keeps none there. "
+                f"expected Java and Maven, to keep Kafka's data in {data}; a container does not keep data. "
                 "Install them (Debian, Ubuntu: `apt-get install openjdk-17-jre-headless maven`) or leave --data out."
             )
         self._version = version
@@ -46,8 +46,8 @@ class ContainerKafka:
             docker_error: type[Exception] = import_module("docker.errors").DockerException
         except ImportError as error:
             raise BrokerError(
-                "expected Java and Maven, or the package testcontainers to use the Docker engine of this machine; "
-                "there is neither. Install it: `pip install 'glasstream[container]'`, or Java and Maven "
+                "expected Java and Maven, or the package testcontainers to use the Docker engine of this machine, got "
+                "neither. Install the package (`pip install 'glasstream[container]'`), or Java and Maven "
                 "(Debian, Ubuntu: `apt-get install openjdk-17-jre-headless maven`)."
             ) from error
         port, controller = free_ports()
@@ -67,7 +67,7 @@ class ContainerKafka:
             self._container = container
             container.start()
         except (docker_error, OSError, RuntimeError) as error:  # the latter: the network, and testcontainers' own
-            raise BrokerError(f"expected {image} to start in a container; the Docker engine said: {error}") from error
+            raise BrokerError(f"the Docker engine cannot start {image}: {error}") from error
         self._address = f"{host}:{port}"
         self._await()
 
@@ -100,7 +100,7 @@ class ContainerKafka:
 
     def _docker(self) -> Any:
         if self._container is None:
-            raise BrokerError("expected an open container; it has been closed. Make a new one.")
+            raise BrokerError("the container has been closed. Make a new one.")
         return self._container.get_wrapped_container()
 
     def _await(self) -> None:
@@ -108,7 +108,7 @@ class ContainerKafka:
             out, err = self._container.get_logs()
             last = "\n".join((out + err).decode(errors="replace").strip().splitlines()[-15:])
             raise BrokerError(
-                f"expected Apache Kafka in a container to answer on {self._address}; it did not in "
-                f"{START_DEADLINE_S:g} s. Its last lines:\n{last}"
+                f"Apache Kafka in a container has not answered on {self._address} within {START_DEADLINE_S:g} s. Its "
+                f"last lines:\n{last}"
             )
         self._log(f"Apache Kafka answers on {self._address} (container)")

@@ -72,7 +72,7 @@ def fetch(log: Callable[[str], None]) -> Path:
                 _fetch_into(folder, mvn)
     except OSError as error:
         raise BrokerError(
-            f"expected to keep Apache Kafka's jars in {folder}; {error}. Make that folder writable or set "
+            f"cannot store Apache Kafka's jars in {folder}: {error}. Make that folder writable, or set "
             "XDG_CACHE_HOME to another one."
         ) from error
     return folder
@@ -100,13 +100,13 @@ def _fetch_into(folder: Path, mvn: Path) -> None:
             )
         except subprocess.TimeoutExpired as error:
             raise BrokerError(
-                f"expected Maven to fetch Apache Kafka in {FETCH_DEADLINE_S:.0f} s; it had not ended by then. "
+                f"Maven has not fetched Apache Kafka within {FETCH_DEADLINE_S:.0f} s. "
                 "Check the network and Maven's settings.xml (mirror, proxy), and try again."
             ) from error
         if done.returncode != 0 or not any(jars.glob("kafka_*.jar")):
             last = "\n".join(done.stdout.strip().splitlines()[-15:])
             raise BrokerError(
-                f"expected Maven to fetch Apache Kafka {kafka_version()}; it ended with exit code {done.returncode}. "
+                f"Maven could not fetch Apache Kafka {kafka_version()} (exit code {done.returncode}). "
                 "Check the network and Maven's settings.xml (mirror, proxy), and try again; or use --broker embedded "
                 f"or --broker HOST:PORT. Maven's last lines:\n{last}"
             )

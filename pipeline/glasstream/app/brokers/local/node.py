@@ -120,7 +120,7 @@ class LocalKafka:
     def pid(self) -> int:
         """Process id of the running server."""
         if not self.running:
-            raise BrokerError("expected a running local Kafka; it is stopped. Call start() first.")
+            raise BrokerError("the local Kafka is stopped. Call start() first.")
         return self._pid
 
     @property
@@ -254,7 +254,7 @@ class LocalKafka:
                     self._lock = None
                     raise BrokerError(
                         f"the Kafka of another run uses the data folder {self.folder}. "
-                        "End that run, use its broker by --broker HOST:PORT, or give another --data."
+                        "End that run, use its broker with --broker HOST:PORT, or give another --data."
                     ) from error
             threading.Event().wait(0.1)
 
@@ -293,19 +293,19 @@ class LocalKafka:
             done = subprocess.run(command, capture_output=True, text=True, timeout=START_DEADLINE_S, check=False)
         except subprocess.TimeoutExpired as error:
             raise BrokerError(
-                f"expected Kafka to prepare {self.folder} in {START_DEADLINE_S:g} s; it had not ended by then. "
+                f"Kafka has not prepared {self.folder} within {START_DEADLINE_S:g} s. "
                 "The machine is overloaded, or the folder is on a disk that hangs."
             ) from error
         if done.returncode != 0:
             raise BrokerError(
-                f"expected Kafka to prepare {self.folder}; it ended with exit code {done.returncode}. Free space "
+                f"Kafka could not prepare {self.folder} (exit code {done.returncode}). Free space "
                 f"there, or give another --data. Its last lines:\n{_last_lines(done.stdout + done.stderr)}"
             )
 
     def _spawn(self) -> None:
         lock = self._lock
         if lock is None:
-            raise BrokerError("expected an open local Kafka; it has been closed. Make a new one.")
+            raise BrokerError("the local Kafka has been closed. Make a new one.")
         remove = str(self.folder) if self._temporary else "-"
         grace = 0.0 if self._temporary else STOP_DEADLINE_S
         # By `env`, so that only the server gets them, and not the leash.
@@ -324,7 +324,7 @@ class LocalKafka:
             first = self._leash.stdout.readline() if self._leash.stdout is not None else b""
         if not first:
             self._leash.wait()
-            raise BrokerError(f"expected {self._java} to start; it did not. Its output: {self._tail(0)}")
+            raise BrokerError(f"{self._java} did not start. Its output: {self._tail(0)}")
         self._pid = int(first)
 
     def _tail(self, since: int) -> str:
