@@ -24,7 +24,7 @@ class Effect(Shown, msgspec.Struct, frozen=True):
     Attributes
     ----------
     epoch
-        epoch of the stream, from 0 on; it rises when the stream begins anew.
+        epoch of the stream, from 0 on; it rises when the stream starts over.
     stream
         name of the stream: the key of its messages.
     row

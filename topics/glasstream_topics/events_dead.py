@@ -101,7 +101,7 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     time
         when it was rejected, in milliseconds since 1970.
     detail
-        the reason in words: what was expected and what came.
+        the reason in words: what was expected and what was found.
     rejected
         [index, reason] of each rejected element of an array, at most the first 1,000; absent if the whole message was
         rejected.

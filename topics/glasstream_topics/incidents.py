@@ -123,14 +123,14 @@ class Incident(Shown, msgspec.Struct, frozen=True):
     Attributes
     ----------
     epoch
-        epoch of the stream, from 0 on; it rises when the stream begins anew.
+        epoch of the stream, from 0 on; it rises when the stream starts over.
     stream
         name of the stream: the key of its messages.
     incident
         number of the incident in its stream and epoch, from 1.
     status
-        `open`; `over`: what changed is as it was before; or `normal`: the change has lasted so long that it is what
-        later rows are compared with.
+        `open`; `over`: the changed series are as before; or `normal`: the change has lasted so long that later rows
+        are compared with it.
     row
         row at which this record was published.
     seq
@@ -185,7 +185,7 @@ key: Final = stream_key
 TOPIC: Final = Topic(
     name="incidents",
     title="Incident",
-    holds="one incident of a stream: what changed, since when, and what that did to the loss",
+    holds="one incident of a stream: what changed, when it began, and how it affected the loss",
     written_by=("aggregator",),
     read_by=("anyone", "alerting", "notify"),
     json=JSON,

@@ -35,7 +35,7 @@ class Novelty(Shown, msgspec.Struct, frozen=True):
     Attributes
     ----------
     epoch
-        epoch of the stream, from 0 on; it rises when the stream begins anew.
+        epoch of the stream, from 0 on; it rises when the stream starts over.
     stream
         name of the stream: the key of its messages.
     seq
@@ -83,7 +83,7 @@ key: Final = stream_key
 TOPIC: Final = Topic(
     name="novelty",
     title="Novelty score",
-    holds="one event's novelty score: how far the map's prediction is from what the event's neighbours support",
+    holds="one event's novelty score: the distance of the map's prediction from the value that its neighbours support",
     written_by=("novelty",),
     read_by=("anyone", "alerting"),
     json=JSON,

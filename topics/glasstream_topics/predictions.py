@@ -88,7 +88,7 @@ class Prediction(Shown, msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes
     ----------
     epoch
-        epoch of the stream, from 0 on; it rises when the stream begins anew.
+        epoch of the stream, from 0 on; it rises when the stream starts over.
     stream
         name of the stream: the key of its messages.
     seq

@@ -45,7 +45,7 @@ class NotifySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Longest pause after the first failure. The bound doubles with each failure, and each pause is drawn uniformly
         between 0 and its bound.
     longest_seconds
-        Longest pause of all, also where an answer asks for a longer one in ``Retry-After``.
+        Upper bound of every pause, even if an answer requests a longer one in ``Retry-After``.
     attempts
         Number of requests that the webhook may refuse (3xx, or 4xx other than 408, 425 and 429) until the incident is
         skipped. Requests that fail for any other reason are repeated without limit.

@@ -186,9 +186,9 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fetch_wait_ms
         Longest time for which a broker may delay a fetch when there are no new messages.
     new_epoch
-        Number of the epoch to start where the saved state ends, if the settings differ from those of that state. It
-        has no effect if nothing differs. State of this epoch or a later one is not discarded: if the settings differ
-        then, the worker fails.
+        Epoch to start where the saved state ends, if the settings differ from those of that state. It has no effect if
+        nothing differs, and never discards state of this epoch or a later one: if the settings differ from those of
+        such state, the worker fails.
     check_crcs
         Verify the checksums of fetched batches. Turn this off for librdkafka's mock cluster, which writes wrong
         checksums.
@@ -242,8 +242,8 @@ class Page(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     listed
         Largest number of streams that the page lists.
     streams
-        Largest number of streams of which the page keeps the history. Of the others it reads the history back when
-        somebody opens them.
+        Largest number of streams whose history the page keeps. It reads the history of any other stream when a viewer
+        opens the stream.
     features
         Largest number of features that the page keeps per stream.
     beside

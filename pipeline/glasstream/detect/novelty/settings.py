@@ -60,7 +60,7 @@ class NoveltySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Number of events before ADWIN's first test, and before the next test after an alarm.
     anchor
         Number of events of a partition after which the detector records the whole state of one stream; the streams
-        take turns. After a restart, it reads about this many events per stream again, without publishing them.
+        take turns. After a restart, it re-reads about this many events per stream, without publishing them.
 
     Raises
     ------

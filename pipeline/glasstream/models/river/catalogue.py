@@ -107,10 +107,10 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Names of the outputs of an ONNX file to use, separated by commas: the one with the label, the ones with the
         probabilities, or the one with the number. If unset, the file's metadata `outputs`, or all outputs.
     absent
-        What becomes of an event that does not have a feature of an ONNX model. If unset, it becomes a dead letter. With
-        ``missing``, the feature is treated as if its value were null.
+        Treatment of events that lack a feature of an ONNX model. If unset, they become dead letters. With ``missing``,
+        the feature is treated as if its value were null.
     digest
-        SHA-256 of the ONNX file. If unset, it is computed from the file. The learner refuses a file with another one.
+        SHA-256 of the ONNX file. If unset, it is computed from the file. The learner refuses any other file.
     """
 
     name: ChangesExplanations[str] = "forest"
