@@ -81,7 +81,7 @@ def test_what_is_wrong_with_this_machine_is_named(tmp_path: Path, monkeypatch: p
     assert_cause(key(GLASSTREAM_HMAC_KEY_FILE=str(file)), "hmac key", f"{file} cannot be read")
     file.write_text(HMAC_KEY)
     file.chmod(0o644)
-    assert_cause(key(GLASSTREAM_HMAC_KEY_FILE=str(file)), "hmac key", f"{file} can be read or written by everybody")
+    assert_cause(key(GLASSTREAM_HMAC_KEY_FILE=str(file)), "hmac key", f"{file} can be read or written by all users")
     file.chmod(0o600)
     assert not causes(key(GLASSTREAM_HMAC_KEY_FILE=str(file)))
     file.write_text(f"{'new' * 11}\n{HMAC_KEY}\n")

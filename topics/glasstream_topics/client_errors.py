@@ -16,7 +16,7 @@ _HEALS = frozenset(
         KafkaError.UNKNOWN_PRODUCER_ID, KafkaError.TRANSACTION_COORDINATOR_FENCED, KafkaError.TRANSACTION_ABORTABLE,
     }
 )  # fmt: skip
-"""Errors of a client or a broker while brokers are away, elect leaders, or have too few replicas in sync."""
+"""Errors of a client or a broker while brokers are down, elect leaders, or have too few replicas in sync."""
 
 
 def heals(error: KafkaError) -> bool:

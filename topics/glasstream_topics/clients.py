@@ -15,11 +15,11 @@ class Client(NamedTuple):
     short
         Name in an error.
     default
-        How it chooses the partition of a message with a key, unless it is told otherwise.
+        How it chooses the partition of a message with a key, by default.
     setting
         What makes it use murmur2; empty if it does so by default.
     otherwise
-        What to know beside that; may be empty.
+        Further advice; may be empty.
     """
 
     name: str

@@ -66,7 +66,7 @@ def least_in_sync(copies: int) -> int:
     """Return the `min.insync.replicas` for a number of replicas: 2 for three or more replicas, otherwise 1.
 
     With three replicas and two in sync, a committed record survives the loss of any one broker, and writes continue.
-    With two replicas, requiring both would stop writes whenever one broker is away.
+    With two replicas, requiring both would stop writes whenever one broker is down.
 
     >>> [least_in_sync(copies) for copies in (1, 2, 3, 5)]
     [1, 1, 2, 2]

@@ -91,7 +91,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     row
         first row of the change in this series.
     strength
-        logarithm to base 10 of the evidence against "nothing has changed"; 0 where somebody replaced the model.
+        logarithm to base 10 of the evidence against "nothing has changed"; 0 where the model was replaced.
     before
         the series before the change: median of a number or difference; share of the former most frequent category or
         class; mean loss or importance.

@@ -63,7 +63,7 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str
 
 
 def bar(value: float, largest: float) -> Html:
-    """Return a bar as long as the size of a value beside the largest size, paler for negative values."""
+    """Return a bar as long as the size of a value relative to the largest size, paler for negative values."""
     share = min(1.0, abs(value) / largest) if largest > 0.0 and isfinite(value) else 0.0
     return Html(
         f"<svg width='{_WIDTH}' height='10'><rect width='{_WIDTH * share:.1f}' height='10' fill='#2f7fd1' "

@@ -261,6 +261,6 @@ class ProgressRecords(Generic[P, S]):
                 streams[record.stream] = record
         if streams and partition is None:
             raise RecordError(
-                f"{self._topic}: expected the partition's record beside those of {sorted(streams)}, got none"
+                f"{self._topic}: expected the partition's record in addition to those of {sorted(streams)}, got none"
             )
         return restored(partition, streams, parts)

@@ -2,7 +2,7 @@
 
 `python -m glasstream_topics.schema` rewrites `topics/glasstream_topics/schemas/`. The schema of a version never
 changes; `digests.json` holds its digest from the first day. To change a record, raise the version of its module, which
-adds a file beside the old one. Only descriptions may change within a version.
+adds a file next to the old one. Only descriptions may change within a version.
 """
 
 import re

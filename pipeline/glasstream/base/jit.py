@@ -1,9 +1,9 @@
 """How numerical kernels are compiled.
 
-No fastmath and no parallel reductions: a kernel must give the same bits for a row whatever rows stand beside it.
+No fastmath and no parallel reductions: a kernel must give the same bits for a row whatever other rows the call has.
 The GIL is released, so that a stage's event loop breathes while a block is evaluated.
 
-The machine code is cached on disk beside the module. numba takes it for stale when the time of the kernel's own file
+The machine code is cached on disk next to the module. numba considers it stale when the time of the kernel's own file
 has changed. Here it is stale when the content of that file has, or of a file from which that one imports, directly or
 not: kernels contain the code of the kernels that they call, and the values of constants. A copy or another checkout of
 the same files can use the cache.

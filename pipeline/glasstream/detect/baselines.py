@@ -1,4 +1,4 @@
-"""How good a model is beside predictions that need none: the most frequent class, the mean, the previous label.
+"""How good a model is compared with predictions without a model: the most frequent class, the mean, the previous label.
 
 An accuracy of 0.96 says little where 0.97 of the labels are the same. Streams also have neighbouring events with equal
 labels, so that the previous label is a strong prediction (Bifet, Read, Žliobaitė, Pfahringer, Holmes 2013). The kappa

@@ -24,7 +24,7 @@ _RESERVOIR: Final = "reservoir"
 
 
 class Background:
-    """Background rows of one stream, and what each method keeps beside them.
+    """Background rows of one stream, and the further data that each method keeps.
 
     It may be pickled, so it keeps no settings but those of the methods: others may hold secrets.
 

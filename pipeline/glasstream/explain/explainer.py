@@ -27,7 +27,7 @@ def explain(block: ExplainRequest, predictor: Predictor | None) -> list[Contribu
 
     Rows on which the model raises an error, or with a contribution that is not finite or is beyond ±1e125, become
     contributions of kind ``failed``, with the reason. They count as unexplained for every method. Which rows fail does
-    not depend on the rows beside them. All rows of a refused block become ``failed``, too. A block without rows passes
+    not depend on other rows. All rows of a refused block become ``failed``, too. A block without rows passes
     on its mark.
 
     Parameters

@@ -173,7 +173,7 @@ class Method(ABC):
     ) -> Callable[[slice], dict[str, NDArray[Any]]]:
         """Return a function from some rows of a block to the arrays that the method declares as `values`.
 
-        The values of a row must not depend on the rows beside it. `targets` has the numbers of the predictor's classes.
+        The values of a row must not depend on other rows. `targets` has the numbers of the predictor's classes.
         """
 
     @abstractmethod

@@ -41,7 +41,7 @@ class Overlap:
 
         *geometric*: the law in the module's docstring. *window*: the covariance V (w-k)/w² + C/w for k <= w is
         approximated by a geometric one with the same sum and the same mean age, w/2. *uniform*: rows hardly ever leave,
-        so all contributions share the offset of the rows held. This offset cannot be told from the importance itself.
+        so all contributions share the offset of the rows held. This offset cannot be distinguished from the importance.
         Its variance is at most that of a contribution times `draws` / L, and the floor is set to this bound. The
         intervals are then wider than necessary; use a large reservoir.
 

@@ -70,7 +70,7 @@ def bounded(block: ExplainRequest) -> ExplainRequest:
 def pieces(block: ExplainRequest) -> Iterator[ExplainRequest]:
     """Cut a block into pieces of at most `LARGEST` bytes, and refuse a single row that is larger.
 
-    The limit applies to each piece and to its answer. Whether a row is refused does not depend on the rows beside it. A
+    The limit applies to each piece and to its answer. Whether a row is refused does not depend on other rows. A
     refused row is answered as unexplained, with the reason and the remedy.
     """
     bounds = sizes(block)

@@ -1,4 +1,4 @@
-"""Laws that every explainer beside a model keeps, checked with a model whose importances are known."""
+"""Laws that every explainer of a model keeps, checked with a model whose importances are known."""
 
 import json
 import pickle

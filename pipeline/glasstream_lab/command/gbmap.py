@@ -1,4 +1,4 @@
-"""`glasstream gbmap`: fit GBMAP to a CSV file, score it beside other models, and draw the embedding."""
+"""`glasstream gbmap`: fit GBMAP to a CSV file, compare its score with other models, and draw the embedding."""
 
 import warnings
 from pathlib import Path

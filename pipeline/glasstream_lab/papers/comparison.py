@@ -1,4 +1,4 @@
-"""A paper's numbers beside ours: summary over the repetitions, distance in standard errors, and verdict."""
+"""A paper's numbers compared with ours: summary over the repetitions, distance in standard errors, and verdict."""
 
 import csv
 import io
@@ -35,8 +35,8 @@ class Row:
     worse
         Side of the paper's number on which ours is worse; ``apart`` means both sides.
     statistic
-        Statistic of the repetitions that the paper publishes. The spread beside a median is the interquartile range,
-        beside a mean the standard deviation.
+        Statistic of the repetitions that the paper publishes. The spread of a median is the interquartile range,
+        that of a mean the standard deviation.
     paper_error
         Standard error of the paper's number; 0 if it is exact or not known.
     tolerance

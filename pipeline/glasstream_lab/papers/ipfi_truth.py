@@ -63,7 +63,7 @@ class LabellingFunction:
 
 
 class Truth(Experiment):
-    """iPFI and batch PFI of Agrawal's labelling function beside its known importance."""
+    """iPFI and batch PFI of Agrawal's labelling function, compared with its known importance."""
 
     name = "ipfi-truth"
     paper = "iPFI"
@@ -123,7 +123,7 @@ class Truth(Experiment):
         return rows
 
     def figure(self, results: Results) -> "Figure":
-        """Return box plots of the estimates over the streams, beside the known values."""
+        """Return box plots of the estimates over the streams, with the known values."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(8, 3.5), layout="constrained")

@@ -35,7 +35,7 @@ QUICK_EVENTS: Final = 10_000
 
 
 class Mdi(Experiment):
-    """The most important features by iSAGE and iPFI, beside those by mean decrease in impurity."""
+    """The most important features by iSAGE and iPFI, compared with those by mean decrease in impurity."""
 
     name = "isage-mdi"
     paper = "iSAGE"

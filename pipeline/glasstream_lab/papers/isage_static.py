@@ -161,7 +161,7 @@ def explained(predictor: Predictor, loss: str, rows: Floats, targets: Floats) ->
 
 
 def compare(one: Fitted, loss: str, seed: int) -> Json:
-    """Return iSAGE values of a random ordering, beside those of batch SAGE."""
+    """Return iSAGE values of a random ordering, with those of batch SAGE."""
     count = len(one.targets)
     order = np.random.Generator(np.random.PCG64(seed)).permutation(count)
     result: Json = {

@@ -16,7 +16,7 @@ from glasstream.kafka.transport.connection import connection
 from glasstream_topics import events
 
 LONG_SECONDS: Final = 10.0
-"""Seconds after which somebody who waits is told what may be the cause."""
+"""Seconds after which the likely cause of a wait is printed."""
 STILL_SECONDS: Final = 240.0
 """Seconds without progress of the stages after which a command gives up. Compiling takes less."""
 

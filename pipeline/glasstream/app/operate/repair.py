@@ -163,8 +163,8 @@ def repair(
     if count is not None and count < len(_elements(letter.value or b"") or ()):
         return Unrepaired(
             OMITTED,
-            f"it lists the first {events_dead.LISTED:,} of {count:,} rejected elements, and the rest cannot be told "
-            "apart from the accepted elements; send the missing events again from their source",
+            f"it lists the first {events_dead.LISTED:,} of {count:,} rejected elements, and the others cannot "
+            "be distinguished from the accepted elements; send the missing events again from their source",
         )
     try:
         value = _value(letter, function)

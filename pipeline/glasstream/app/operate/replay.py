@@ -187,7 +187,7 @@ _place: Final = msgspec.json.Decoder(_Place).decode
 
 @dataclass(slots=True)
 class Comparison:
-    """Published records beside those of a replay. Records of earlier epochs are left out.
+    """Published records compared with those of a replay. Records of earlier epochs are left out.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Access:
-    """Access control: allow everybody on this machine, or everybody who has the token.
+    """Access control: allow all clients on this machine, or all clients with the token.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ class PageServer:
             await self._read_back()
 
     async def _read_back(self) -> None:
-        """Read further records of a stream that somebody looks at and that has no history yet."""
+        """Read further records of a viewed stream that has no history yet."""
         store = self._store
         try:
             if self._back is None:
@@ -162,7 +162,7 @@ class PageServer:
             if not await asyncio.to_thread(self._back.read):
                 return
             store.admit(self._back.history)
-        except BrokerError as error:  # tried again as long as somebody looks at the stream
+        except BrokerError as error:  # tried again as long as the stream is viewed
             store.trouble = str(error)
         if self._back is not None:
             await asyncio.to_thread(self._back.close)

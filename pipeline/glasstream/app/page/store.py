@@ -7,7 +7,7 @@ from glasstream.app.page.stream import Record, StreamHistory
 from glasstream.app.page.summary import Summary
 
 _REASONS = 40
-"""Kinds of rejection told apart; more than `glasstream_topics.events_dead.Reason` has."""
+"""Kinds of rejection that are distinguished; more than `glasstream_topics.events_dead.Reason` has."""
 _LOOKING_SECONDS = 5.0
 """Time for which a stream counts as looked at after the last viewer asked for it."""
 
@@ -26,7 +26,7 @@ class Store:
     """Content of the public topics, as far as the page keeps it.
 
     Every stream has a summary. The first `most_streams` streams also have a history from the start. A further stream
-    gets one when somebody looks at it, in place of one that nobody looks at.
+    gets one when it is viewed, in place of a stream without viewers.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Store:
     trouble: str | None = None
     reading: Reading = field(default_factory=Reading)
     _looked: dict[str, float] = field(default_factory=dict)
-    """When somebody looked at a stream last, for streams of the last seconds."""
+    """Time at which a stream was viewed last, for streams of the last seconds."""
 
     def take(self, topic: str, record: Record, written: int, partition: int | None = None) -> None:
         """Add a record of a topic, written at a time in milliseconds since 1970.
@@ -90,19 +90,19 @@ class Store:
             history.take(topic, record, written)
 
     def look(self, name: str, now: float) -> StreamHistory | None:
-        """Return the history of a stream that somebody looks at; None if there is none yet. `now` is in seconds."""
+        """Return the history of a viewed stream; None if there is none yet. `now` is in seconds."""
         if name in self.summaries:
             self._looked[name] = now
         return self.streams.get(name)
 
     def wanted(self, now: float) -> str | None:
-        """Return a stream without a history that somebody looks at, if there is room for the history."""
+        """Return a viewed stream without a history, if there is room for the history."""
         self._looked = {name: at for name, at in self._looked.items() if now - at <= _LOOKING_SECONDS}
         missing = [name for name in self._looked if name not in self.streams]
         return missing[0] if missing and (len(self.streams) < self.most_streams or self._spare() is not None) else None
 
     def admit(self, history: StreamHistory) -> None:
-        """Add the history of a stream, in place of one that nobody looks at if there is no room."""
+        """Add the history of a stream, in place of one without viewers if there is no room."""
         if len(self.streams) >= self.most_streams:
             spare = self._spare()
             if spare is None:
@@ -116,7 +116,7 @@ class Store:
         return full and name in self.summaries and name not in self.streams
 
     def _spare(self) -> str | None:
-        """Return the history that was admitted first among those that nobody looks at."""
+        """Return the history that was admitted first among those without viewers."""
         return next((name for name in self.streams if name not in self._looked), None)
 
     def reject(self, reason: str) -> None:

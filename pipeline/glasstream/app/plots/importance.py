@@ -90,7 +90,7 @@ def _draw(axes: "Axes", records: list[Record], looks: dict[str, tuple[str, str]]
 
 
 def _name_lines(axes: "Axes", ends: dict[str, float], looks: dict[str, tuple[str, str]], *, others: bool) -> None:
-    """Write the names beside the ends of their lines, without overlap."""
+    """Write the names next to the ends of their lines, without overlap."""
     low, high = axes.get_ylim()
     gap = (high - low) * 0.075
     axes.set_ylim(low, high)

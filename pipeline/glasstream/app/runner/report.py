@@ -86,7 +86,7 @@ class _Stream:
     estimate: Estimate | None = None
     """Newest window of events without a label."""
     diverged: bool = False
-    """Whether the user has been told that the model diverges."""
+    """Whether it was reported that the model diverges."""
     baselines: Baselines = field(default_factory=Baselines)
     methods: dict[str, _Method] = field(default_factory=dict)
     effects: dict[tuple[str, str | None], Effect] = field(default_factory=dict)
@@ -269,7 +269,7 @@ class Report:
         self._tell_novelty(stream)
 
     def _tell_changes(self, stream: _Stream) -> None:
-        """Print a sentence for each incident. The alarms are told in detail only if incidents are not watched."""
+        """Print a sentence for each incident. The alarms are printed in detail only if incidents are not watched."""
         if not self._incidents:
             self._say(f"drift alarms: {_alarms(stream.alarms)}")
             return

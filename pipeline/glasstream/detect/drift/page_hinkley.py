@@ -7,7 +7,7 @@ deviation of the newest number from the mean of all n numbers so far (Page: "Con
     up = λ up + d - δ,   down = λ down + d + δ
 
 The test raises an alarm if `up` exceeds its minimum by more than `threshold`, or if `down` falls below its maximum by
-more than that. The detector starts anew with the number after the alarm. The change began at the extreme, so an alarm
+more than that. The detector starts over with the number after the alarm. The change began at the extreme, so an alarm
 reports the means before and after it.
 """
 

@@ -1,6 +1,6 @@
 """The fitted map: its predictions and its embedding of rows (003, equations 1, 2 and 5).
 
-A row's results have the same bits whatever rows stand beside it.
+A row's results have the same bits whatever other rows the call has.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """Pairs of features that are almost the same, and their differences.
 
-Two thermometers beside each other have the same distribution, so neither shows that they have changed places, or that
+Two neighbouring thermometers have the same distribution, so neither shows that they have changed places, or that
 one of them drifts within the range of the other. Their difference shows both.
 """
 

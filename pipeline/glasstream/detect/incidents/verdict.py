@@ -32,7 +32,7 @@ LOST, REDISTRIBUTED = 0.1, 0.6
 BROKEN: Final = ("swapped", "scaled", "constant", "missing")
 """Faults that no change of the world explains."""
 
-_FINE = 8  # fewest edges of a feature whose factor can be told
+_FINE = 8  # fewest edges of a feature whose factor can be determined
 _LARGEST = 1e100  # factor
 _KNOWN = 30  # fewest values before the incident
 _SAME, _MOVED = 1.63, 2.2  # Kolmogorov-Smirnov statistic: 1 % and 1 in 10,000 of unchanged samples exceed it

@@ -5,7 +5,7 @@ dismissed if these rows do not confirm it. While an incident is open, rows are c
 other incident begins. It is over when `QUIET` comparisons in a row find everything as it was. After `NORMAL` rows, the
 change is the new normal: the series that changed are compared with later rows from then on.
 
-If somebody replaces the model of a stream, that is an incident of its own. From then on, later rows are compared with
+A pushed model is an incident of its own. From then on, later rows are compared with
 those of the new model.
 """
 

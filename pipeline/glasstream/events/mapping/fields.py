@@ -1,4 +1,4 @@
-"""References to fields of a message: names, JSON Pointers (RFC 6901), and words for what lies beside the document."""
+"""References to fields of a message: names, JSON Pointers (RFC 6901), and words for metadata of the message."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def path_text(path: Path) -> str:
 
 
 def parse_reference(text: str, words: Sequence[str]) -> Reference:
-    """Return a reference. `words` are the allowed words beside fields; ``=`` among them allows constants.
+    """Return a reference. `words` are the allowed words in addition to fields; ``=`` among them allows constants.
 
     Raises
     ------

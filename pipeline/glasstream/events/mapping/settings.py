@@ -203,7 +203,7 @@ _WORDS = {
     "labels_target": (),
     "labels_stream": ("@key", "@topic", "="),
 }
-"""Words that a setting allows beside a field, by its name."""
+"""Words that a setting allows in addition to a field, by its name."""
 
 
 def _try(found: list[str], name: str, parse: Callable[[], object]) -> None:

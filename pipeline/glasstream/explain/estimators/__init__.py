@@ -1,1 +1,1 @@
-"""The methods beside a model of your own, without Kafka."""
+"""The methods for a model of your own, without Kafka."""

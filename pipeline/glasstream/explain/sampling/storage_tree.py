@@ -39,7 +39,7 @@ class _Leaf(AdaLeafClassifier, _Majority):
 
 
 class _AlternatesWait:
-    """Mixin that lets an alternate tree grow beside its branch until it proves to be better.
+    """Mixin that lets an alternate tree grow next to its branch until it proves to be better.
 
     In River 0.26, an alternate that is still a single leaf takes the place of its branch when it splits. So the branch
     is gone 200 rows after any alarm. With features that correlate by 0.99, trees that lost their root in this way drew

@@ -53,7 +53,7 @@ _Moment = tuple[float, float]
 
 
 class Cells(msgspec.Struct, forbid_unknown_fields=True):
-    """Calibration: what labels said beside what probabilities promised."""
+    """Calibration: observed labels compared with predicted probabilities."""
 
     sums: dict[str, list[float]] = {}
     """Sums of the cells of each predicted class."""

@@ -90,7 +90,7 @@ Element = Accepted | Joined[Unlabelled] | tuple[Reason, str]
 
 @dataclass(slots=True)
 class Outbox:
-    """Output of learners that nobody has taken yet, in order."""
+    """Output of learners that was not taken yet, in order."""
 
     predictions: list[tuple[str, bytes]] = field(default_factory=list)
     """(stream, record)"""

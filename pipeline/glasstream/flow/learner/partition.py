@@ -416,7 +416,7 @@ class PartitionLearner:
 
     @property
     def waiting(self) -> int:
-        """Number of predictions that nobody has taken yet."""
+        """Number of predictions that were not taken yet."""
         streams = (self.streams[name] for name in self._open if name in self.streams)
         return len(self.outbox.predictions) + sum(len(one.learner.predicted) for one in streams)
 

@@ -5,7 +5,7 @@ takes the same features and predicts the same classes as the one before; its enc
 does not fit is refused, and the stream keeps the one that it has.
 
 A model may be refused for reasons that are not on the log: its file was not there yet, or onnxruntime needs a key. What
-was decided is therefore saved, and whoever learns the stream again follows the decision (`Decisions`).
+was decided is therefore saved, and a worker that relearns the stream follows the decision (`Decisions`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

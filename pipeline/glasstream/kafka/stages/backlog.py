@@ -60,13 +60,13 @@ _SHED: Final = (
 )
 
 _FORGOTTEN_BYTES: Final = 2 * 1024
-"""Memory of a forgotten block beside its arrays."""
+"""Memory of a forgotten block without its arrays."""
 _FORGOTTEN_ROWS: Final = 32 * 1024
 """Largest number of rows of forgotten blocks that are joined. Their record has 16 bytes a row: a broker takes it."""
 
 
 class Backlog:
-    """Bounds how far the learner of one partition runs ahead, and ends snapshots that nobody needs any more.
+    """Bounds how far the learner of one partition runs ahead, and ends snapshots that are no longer needed.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Backlog:
             self._touched.add(name)
 
     def end(self, stream: str) -> None:
-        """End a stream's snapshots of the epoch before, which nobody needs any more once the next epoch begins."""
+        """End a stream's snapshots of the epoch before, which are not needed once the next epoch begins."""
         self._drop(stream)
         self._epochs[stream] = self._epoch(stream) + 1
 

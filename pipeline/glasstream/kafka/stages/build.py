@@ -38,7 +38,7 @@ SEALED = ("learner", "explainer", "aggregator", "novelty")
 
 
 def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None) -> NoReturn:
-    """Run one worker of a stage until it is told to stop or cannot go on. Then end the process.
+    """Run one worker of a stage until it gets a signal to stop or cannot continue. Then end the process.
 
     `built` is called when the stage is ready to start. Before that, kernels are compiled, which takes a minute or more
     on a machine that has none in numba's cache.

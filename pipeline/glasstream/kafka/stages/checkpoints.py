@@ -171,7 +171,7 @@ class Checkpoints:
         self._superseded = [ProducerRecord(self._topic, key, None, self._partition) for key in records]
 
     def end(self, stream: str, epoch: int) -> None:
-        """End the checkpoints of a stream's epoch whose end is committed, because nobody resumes from them."""
+        """End the checkpoints of a stream's epoch whose end is committed, because no learner resumes from them."""
         for of in (self._as_of, self._changed, self._begun, self._cost, self._bytes, self._made):
             of.pop(stream, None)
         for rows, chunks in self._kept.pop(stream, {}).items():
@@ -260,7 +260,7 @@ class Checkpoints:
         return checkpoint
 
     def _end_old(self, stream: str, epoch: int) -> None:
-        """Write tombstones for the checkpoints from which nobody will resume."""
+        """Write tombstones for the checkpoints from which no learner will resume."""
         aggregated = self._progress.aggregated(stream, epoch) or 0
         passed = sorted(rows for rows in self._kept[stream] if rows <= aggregated)
         for rows in passed[:-KEPT]:

@@ -1,8 +1,8 @@
 """Decoders of Avro, Protobuf and JSON Schema, by confluent-kafka, fastavro and jsonschema.
 
 With a schema registry, a message has Confluent's wire format: a zero byte, the id of its schema in four bytes, and the
-content. A schema is fetched before the content is read, so that an error of the registry is told apart from a message
-that does not fit. An unknown id is a fault of the message. All other errors of the registry are waited for.
+content. A schema is fetched before the content is read, so that an error of the registry differs from a message that
+does not fit. An unknown id is a fault of the message. All other errors of the registry are waited for.
 """
 
 import io

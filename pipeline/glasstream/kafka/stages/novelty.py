@@ -383,7 +383,7 @@ class NoveltyTask:
         """Do nothing: the collected records are durable."""
 
     def dropped(self) -> None:
-        """Cancel the requested maps, which nobody needs any more."""
+        """Cancel the requested maps, which are no longer needed."""
         for made in self._fits.values():
             made.cancel()
         self._fits.clear()

@@ -39,7 +39,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Unknown:
-    """Reason why something is unknown, and whether the cause is that brokers are away."""
+    """Reason why something is unknown, and whether the cause is that brokers are down."""
 
     reason: str
     away: bool = False
@@ -99,9 +99,9 @@ class View:
         self.ends: dict[int, int] = {}
         """End of each partition of the input."""
         self.unready: str | None = None
-        """Reason why nobody reads a partition of the input; None while all partitions are read."""
+        """Reason why a partition of the input is not read; None while all partitions are read."""
         self.away: str | None = None
-        """Reason why the group cannot be queried, because brokers are away; None while it can."""
+        """Reason why the group cannot be queried, because brokers are down; None while it can."""
         self.silent: str | None = None
         """Reason why nothing can be queried (neither the coordinator nor a leader answers); None while one answers."""
         self.remade: str | None = None
@@ -269,7 +269,7 @@ def _described(admin: AdminClient, group: str) -> list[Any] | Unknown:
         found = list(admin.list_groups(group, ANSWER))
     except KafkaException as error:
         cause = error.args[0]
-        # If one of several brokers is away, the client has the answers of the others but does not return them.
+        # If one of several brokers is down, the client has the answers of the others but does not return them.
         # The embedded broker answers, but lists no groups.
         away = cause.code() not in (KafkaError._PARTIAL, KafkaError._UNSUPPORTED_FEATURE)
         return Unknown(f"the group {group} is unknown: {cause.str() or cause.name()}", away=away)

@@ -35,9 +35,9 @@ class StageOptions:
     queue_messages : int
         Number of waiting messages at which the stage stops reading a partition.
     take_over_timeout : float
-        Seconds within which the state must be read, or the worker ends. While brokers are away, the worker retries.
+        Seconds within which the state must be read, or the worker ends. While brokers are down, the worker retries.
     commit_deadline : float
-        Seconds after which unwritten records are written again. The worker waits without limit while brokers are away
+        Seconds after which unwritten records are written again. The worker waits without limit while brokers are down
         or too few. It ends if waiting would not help, for example if a topic is missing.
     look_interval : float
         Seconds between two queries of the brokers about topics and group: see `group`.

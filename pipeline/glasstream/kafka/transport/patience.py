@@ -46,11 +46,11 @@ class Patience:
 
     @property
     def given_up(self) -> bool:
-        """Return whether nobody waits for the result any more."""
+        """Return whether no caller waits for the result any more."""
         return self._over.is_set()
 
     def give_up(self) -> None:
-        """End the waiting, because nobody needs the result any more."""
+        """End the waiting, because the result is no longer needed."""
         self._over.set()
 
     def begin(self, cause: str = "no broker has answered yet") -> None:
@@ -91,7 +91,7 @@ class Patience:
 
 
 def patiently(patience: Patience, call: Callable[[], Result], seconds: float = 1.0) -> Result:
-    """Return the result of `call`; retry while brokers are away. Raise UnavailableError if patience is given up."""
+    """Return the result of `call`; retry while brokers are down. Raise UnavailableError if patience is given up."""
     while True:
         try:
             return call()

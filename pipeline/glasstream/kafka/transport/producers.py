@@ -73,7 +73,7 @@ class ConfirmedProducer:
     deadline : float
         Seconds after which a record that was not acknowledged is an error.
     patience : Patience, optional
-        If given, wait for a record without limit while brokers are away or too few, and report the wait here.
+        If given, wait for a record without limit while brokers are down or too few, and report the wait here.
     """
 
     def __init__(
@@ -301,7 +301,7 @@ _UNSAID = (
     "the broker does not acknowledge the records (brokers are down, or fewer replicas in sync than min.insync.replicas)"
 )
 
-#: Seconds between two checks whether somebody still waits.
+#: Seconds between two checks whether a caller still waits.
 _LOOK = 0.5
 
 #: Seconds to wait for a full queue to drain before the next attempt.

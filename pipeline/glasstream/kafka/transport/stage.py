@@ -71,7 +71,7 @@ class Stage(ABC):
     replaceable : collection of str
         Topics whose lost records are produced again, so that the stage may continue after a gap.
     remedy : str
-        Remedy for the user when input is lost that nobody produces again.
+        Remedy for the user when input is lost that is not produced again.
     view : View
         Last report of the brokers about the topics and the group.
     """
@@ -353,7 +353,7 @@ class Stage(ABC):
     def check_rebalance(self, now: float) -> None:
         """End the worker when a rebalance lasts longer than its steps may take together.
 
-        Reading state may take any time, as long as records arrive, and so may waiting for brokers that are away.
+        Reading state may take any time, as long as records arrive, and so may waiting for brokers that are down.
         """
         if self.view.away is not None or self.waits_for is not None:
             self._unsettled_since = None

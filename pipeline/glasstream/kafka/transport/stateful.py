@@ -2,7 +2,7 @@
 
 A take-over of a partition has these steps: `init_transactions` fences the previous owner and ends its transaction. The
 stage reads the state partition to its end. The state determines the offset from which it must be fed. The consumer
-seeks to this offset, whatever the group has committed. Each step is limited in time, except while brokers are away.
+seeks to this offset, whatever the group has committed. Each step is limited in time, except while brokers are down.
 Long work (learning again) belongs in `feed`.
 
 Feeding and committing overlap: while a thread writes one transaction, the stage continues to feed the state.
@@ -52,7 +52,7 @@ class PartitionState(Protocol):
     def restore(self, records: dict[bytes, bytes], low: int, high: int) -> int:
         """Resume from the committed state, and return the offset of the first message to feed.
 
-        The stage calls this method once, before all others, in a thread. Nobody else can then commit for this
+        The stage calls this method once, before all others, in a thread. No other worker can then commit for this
         partition.
 
         Parameters
@@ -162,7 +162,7 @@ class StateLane(Lane):
         self._collected.set()
         if outputs:
             self._writing = asyncio.get_running_loop().run_in_executor(self.stage.threads, self._write, outputs)
-            self._writing.add_done_callback(lambda writing: writing.exception())  # seen, even if nobody waits any more
+            self._writing.add_done_callback(lambda writing: writing.exception())  # seen, even without a waiting caller
             await asyncio.wait({self._writing})  # unlike `await` alone, this does not cancel it
             self._writing.result()
             self._writing = None
@@ -197,7 +197,7 @@ class StateLane(Lane):
     def _publish(self, records: Iterable[ProducerRecord], progress: Iterable[ProducerRecord]) -> None:
         """Commit one transaction, with a new producer if the broker has ended the transaction of this one.
 
-        The broker ends a transaction that stays open beyond its time-out, which happens while brokers are away. From
+        The broker ends a transaction that stays open beyond its time-out, which happens while brokers are down. From
         then on it refuses the producer just as it refuses a replaced one. The group distinguishes the two cases: the
         owner of the partition in the current generation may write it. A new producer of the same name fences all
         others. The state then shows whether the transaction was committed.
@@ -251,7 +251,7 @@ class StateLane(Lane):
     async def drain(self) -> None:
         """Commit finished work, and cancel a message that is in use where it waits.
 
-        While brokers are away, nothing can be committed. The successor repeats uncommitted work.
+        While brokers are down, nothing can be committed. The successor repeats uncommitted work.
         """
         self.waiting.clear()
         self._stopping = True
@@ -334,7 +334,7 @@ class StatefulStage(Stage):
         self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"{options.name}-commit")
 
     async def take_over(self, partition: int, generation: int) -> Lane | None:
-        """Fence, read the state, and restore it (see the module). Wait while brokers are away."""
+        """Fence, read the state, and restore it (see the module). Wait while brokers are down."""
         revocations = self.revocations
         place = f"{self.input_topic}[{partition}]"
         patience = Patience(f"cannot take over {place}")
@@ -424,7 +424,7 @@ class StatefulStage(Stage):
         return Taken(producer, patience, start, found)
 
     def _begin(self, partition: int, start: int, low: int, high: int) -> int:
-        """Return where to read from. Raise LostInputError if Kafka no longer has it and nobody produces it again."""
+        """Return where to read from. Raise LostInputError if Kafka no longer has it and it is not produced again."""
         place = f"{self.input_topic}[{partition}]"
         if low <= start <= high:
             return start

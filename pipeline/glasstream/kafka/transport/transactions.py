@@ -89,7 +89,7 @@ class TransactionalProducer:
     deadline : float
         Seconds within which a commit must succeed, retries included.
     patience : Patience, optional
-        If given, wait without limit while brokers are away or too few. It reports the reason, and others can give it
+        If given, wait without limit while brokers are down or too few. It reports the reason, and others can give it
         up.
     timeout : float
         Seconds after which the broker aborts a transaction; at least the deadline, and the time-out of a request.
@@ -322,7 +322,7 @@ class TransactionalProducer:
                     raise BrokerError(f"{what} of {self._id} did not succeed in time: {cause.str()}") from error
 
     def _rest(self, patience: Patience, cause: KafkaError) -> None:
-        """Sleep before the next attempt. Raise UnavailableError if nobody waits for the result any more."""
+        """Sleep before the next attempt. Raise UnavailableError if no caller waits for the result any more."""
         patience.wait(cause.str(), ATTEMPT_PAUSE)
         if patience.given_up:
             raise UnavailableError(f"{patience.what}: {cause.str()}; given up")

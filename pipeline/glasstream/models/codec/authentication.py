@@ -1,4 +1,4 @@
-"""State sealed with an HMAC: nobody without the key can make a reader open it, and execute anything if it is a pickle.
+"""State sealed with an HMAC: without the key, a reader cannot be made to open it, or to execute a pickle.
 
     sealed = tag (32 bytes, HMAC-SHA256 of all that follows) | length of the header (4 bytes, little endian)
              | header (JSON: kind, length of the body, stream, and what else names the body) | body

@@ -37,7 +37,7 @@ def take(p: Pool, words: int) -> int:
 
 @inlined
 def free_words(p: Pool, words: int) -> int:
-    """Return the address of `words` zeroed words that stay free. Whoever writes them has to clear them."""
+    """Return the address of `words` zeroed words that stay free. The caller that writes them has to clear them."""
     at = take(p, words)
     p.control[L.USED] = at
     return at

@@ -1,4 +1,4 @@
-"""Which parameters of River's models are supported, and how kernels are told of them."""
+"""Which parameters of River's models are supported, and how they are passed to kernels."""
 
 import math
 from collections.abc import Callable, Mapping

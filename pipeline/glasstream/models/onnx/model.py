@@ -188,7 +188,7 @@ class FixedModel:
             predictor = predictor.extended((), (), texts)
         try:
             return self._judged(predictor, rows)
-        except ModelError:  # one event must not spoil those beside it
+        except ModelError:  # one event must not spoil the others
             return [self._alone(predictor, rows[place : place + 1]) for place in range(len(rows))]
 
     def _alone(self, predictor: Predictor, row: Floats) -> Prediction | ModelRaised:

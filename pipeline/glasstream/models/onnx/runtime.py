@@ -45,7 +45,7 @@ class OnnxPredictor:
     """A predictor that evaluates an ONNX model with onnxruntime, on one thread.
 
     Numbers are rounded to the type of their input, and to whole numbers where it takes these. A text that is absent is
-    passed as an empty text. If the results of a row depend on the rows beside it, each row is evaluated by itself.
+    passed as an empty text. If the results of a row depend on other rows, each row is evaluated by itself.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ class OnnxPredictor:
             return False
 
     def _influence(self, rows: Floats) -> float:
-        """Return how much a row's result depends on the rows beside it, by a trial; -1 if no bit does."""
+        """Return how much a row's result depends on other rows, by a trial; -1 if no bit does."""
         together = self._call(rows).values
         most = -1.0
         for part, wanted in (

@@ -47,7 +47,7 @@ class Predictor(Protocol):
     Contract, checked by `glasstream.models.predictors.checks.check_splits` and the tests of every implementation:
 
     - `evaluate` equals the River model that the predictor was made from, to 1e-9, on every row.
-    - A row's result has the same bits whatever other rows stand beside it, in any order and in repeated calls.
+    - A row's result has the same bits whatever other rows the block has, in any order and in repeated calls.
     - A row is in slot order of the feature table with which the predictor was made: numbers as they are, booleans as
       1.0 and 0.0, texts as the code of their category, NaN for absent features. A shorter row lacks its last features.
       The predictor ignores columns beyond `features`: these features came later and were never learned. A code that the

@@ -135,7 +135,7 @@ class LocalCluster:
     def controller(self) -> int:
         """Return the node that is the active controller, -1 while an election is under way.
 
-        Clients are told a random broker in its place. Every node writes down whom it follows, and in which epoch.
+        Clients get a random broker in its place. Every node records which node it follows, and in which epoch.
         """
         best = (-1, -1)
         for node in self.nodes.values():

@@ -1,6 +1,6 @@
 """The configuration of a local Kafka: everything that differs from Kafka's defaults, and why.
 
-The limits on the size of messages are Kafka's own: what works here must work on a cluster that nobody has tuned.
+The limits on the size of messages are Kafka's own: what works here must work on a cluster with default settings.
 """
 
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ def server_settings(
     data
         Folder of Kafka's logs and metadata.
     listen, advertised
-        Host that the broker binds, and host that clients are told to connect to.
+        Host that the broker binds, and host to which clients connect.
     node
         Id of the node.
     voters

@@ -79,7 +79,7 @@ def fetch(log: Callable[[str], None]) -> Path:
 
 
 def _fetch_into(folder: Path, mvn: Path) -> None:
-    """Run Maven beside `folder`, then give what it fetched that name."""
+    """Run Maven next to `folder`, then rename its output to `folder`."""
     with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as work:
         (Path(work) / "pom.xml").write_text(pom(), encoding="utf-8")
         jars = Path(work) / "jars"
@@ -110,5 +110,5 @@ def _fetch_into(folder: Path, mvn: Path) -> None:
                 "Check the network and Maven's settings.xml (mirror, proxy), and try again; or use --broker embedded "
                 f"or --broker HOST:PORT. Maven's last lines:\n{last}"
             )
-        # Under the lock nobody else makes this name; a leftover file of that name would be an OSError.
+        # Under the lock no other process makes this name; a leftover file of that name would be an OSError.
         shutil.move(jars, folder)

@@ -56,7 +56,7 @@ def local_kafka(
     settings
         Broker settings on top of `configuration.server_settings`.
     log
-        Is told what takes time, a line of text each; None for the log of this module.
+        Function that receives a line of text for each slow step; None for the log of this module.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def local_cluster(
     environment
         Further environment variables of a node's process by its id.
     log
-        Is told what takes time, a line of text each; None for the log of this module.
+        Function that receives a line of text for each slow step; None for the log of this module.
 
     Raises
     ------

@@ -94,7 +94,7 @@ def _file(path: Path) -> list[Finding]:
     if status.st_uid != os.geteuid() and status.st_gid in {os.getegid(), *os.getgroups()}:
         mode &= ~stat.S_IRGRP  # mounted readable for our group, as Kubernetes does
     if mode & (stat.S_IROTH | stat.S_IWOTH):
-        return [fail("hmac key", f"{path} can be read or written by everybody ({stat.filemode(status.st_mode)})",
+        return [fail("hmac key", f"{path} can be read or written by all users ({stat.filemode(status.st_mode)})",
                      f"chmod 600 {path}, and create a new key, because others may know the old one")]  # fmt: skip
     if mode & (stat.S_IRGRP | stat.S_IWGRP):
         return [warn("hmac key", f"{path} can be read or written by its group ({stat.filemode(status.st_mode)})",

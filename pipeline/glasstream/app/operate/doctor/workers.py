@@ -38,7 +38,7 @@ def members(settings: Settings, needed: Collection[str]) -> dict[str, int | str]
     Parameters
     ----------
     needed
-        Stages for which no worker must be told apart from one that this client may not see.
+        Stages for which no worker must be distinguished from one that this client may not see.
     """
     client = AdminClient(connection(settings).client())
     found: dict[str, int | str] = {}
