@@ -1,7 +1,7 @@
 """Print to the terminal, which may show names and texts of users: no control character in them has an effect there."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +10,7 @@ from glasstream.base.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 _NO_WIDTH = 10_000
 """Number of columns when the output is not a terminal."""
@@ -44,3 +45,25 @@ def standard_console(*, err: bool = False) -> "Console":
         soft_wrap=not on_a_terminal,
         width=None if on_a_terminal else _NO_WIDTH,
     )
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Iterable[object]], *, right: Container[str] = (), title: str | None = None
+) -> "Table":
+    """Return a table whose cells wrap where there is no room: None is a dash, and integers have separators.
+
+    Parameters
+    ----------
+    right
+        Columns that are aligned to the right.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(title=title, title_justify="left")
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        cells = ("–" if cell is None else f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row)
+        made.add_row(*map(Text, cells))
+    return made

@@ -10,7 +10,7 @@ import click
 
 from glasstream.app.command.exit_codes import DIFFERS
 from glasstream.app.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
-from glasstream.app.terminal import say, standard_console
+from glasstream.app.terminal import say, standard_console, table
 from glasstream_topics.events_dead import Reason
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ _LINES = 20
 """Number of unsendable dead letters to list; the others are only counted."""
 _ROWS = 50
 """Number of streams and reasons to list; the others are only counted."""
+_CELLS = ("letters", "elements", "last", "at")
+_NUMBERS = ("streams", "letters", "elements")
 _PLACE = re.compile(r"(\d+)@(\d+)")
 
 _stream = click.option("--stream", help="Only dead letters of this stream.")
@@ -93,41 +95,27 @@ def _count(row: dict[str, Any], letter: "Letter", elements: int) -> None:
 
 def _by_reason(found: dict[tuple[str, str], dict[str, Any]]) -> "Table":
     """Return the totals by reason, the most frequent first."""
-    table = _table("by reason", "reason", "streams", "letters", "elements", "last", "at")
+    rows: list[tuple[object, ...]] = []
     reasons = {why: [row for (_, other), row in found.items() if other == why] for _, why in found}
-    for why, rows in sorted(reasons.items(), key=lambda item: -sum(row["letters"] for row in item[1])):
-        newest = max(rows, key=lambda row: row["time"])
-        total = {name: sum(row[name] for row in rows) for name in ("letters", "elements")}
-        _add(table, newest | total, why, f"{len(rows):,}")
-    return table
+    for why, counts in sorted(reasons.items(), key=lambda item: -sum(row["letters"] for row in item[1])):
+        newest = max(counts, key=lambda row: row["time"])
+        total = {name: sum(row[name] for row in counts) for name in ("letters", "elements")}
+        rows.append((why, len(counts), *_cells(newest | total)))
+    return table(("reason", "streams", *_CELLS), rows, right=_NUMBERS, title="by reason")
 
 
 def _by_stream(found: dict[tuple[str, str], dict[str, Any]]) -> "Table":
     """Return the counts of the streams with the most dead letters."""
-    table = _table("by stream and reason", "stream", "reason", "letters", "elements", "last", "at")
     most = sorted(found.items(), key=lambda item: -item[1]["letters"])[:_ROWS]
-    for (name, why), row in sorted(most):
-        _add(table, row, name or "–", why)
-    return table
+    rows = ((name or None, why, *_cells(row)) for (name, why), row in sorted(most))
+    return table(("stream", "reason", *_CELLS), rows, right=_NUMBERS, title="by stream and reason")
 
 
-def _table(title: str, *columns: str) -> "Table":
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        numeric = column in ("streams", "letters", "elements")
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    return table
-
-
-def _add(table: "Table", row: dict[str, Any], *first: str) -> None:
+def _cells(row: dict[str, Any]) -> tuple[object, ...]:
     from datetime import UTC, datetime
 
-    from rich.text import Text
-
     last = datetime.fromtimestamp(row["time"] / 1000, UTC).isoformat(timespec="seconds")
-    table.add_row(*map(Text, (*first, f"{row['letters']:,}", f"{row['elements']:,}", last, row["newest"])))
+    return row["letters"], row["elements"], last, row["newest"]
 
 
 @dead.command("show", short_help="Print dead letters with reason and original message.")

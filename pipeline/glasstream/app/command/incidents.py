@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from glasstream.app.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
-from glasstream.app.terminal import say, standard_console
+from glasstream.app.terminal import say, standard_console, table
 from glasstream_topics.incidents import VERDICTS
 
 if TYPE_CHECKING:
@@ -84,27 +84,22 @@ def _newest(settings: "Settings", stream: str | None) -> "list[Incident]":
 
 
 def _table(found: "list[Incident]") -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
     from glasstream.detect.incidents.summary import utc
 
-    table = Table()
-    for column in _COLUMNS:
-        table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
-    for one in found:
-        cells = (
+    rows = (
+        (
             one.stream,
-            f"{one.incident:,}",
+            one.incident,
             one.status,
-            f"{one.onset.row:,}",
-            "–" if one.onset.ts is None else utc(one.onset.ts),
+            one.onset.row,
+            None if one.onset.ts is None else utc(one.onset.ts),
             VERDICTS.get(one.verdict, one.verdict),
-            ", ".join(map(_feature, one.features)) or "–",
+            ", ".join(map(_feature, one.features)) or None,
             f"{_number(one.loss_before)} → {_number(one.loss_after)} ({one.loss_name})",
         )
-        table.add_row(*map(Text, cells))
-    return table
+        for one in found
+    )
+    return table(_COLUMNS, rows, right=_NUMBERS)
 
 
 def _feature(affected: "Affected") -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from glasstream.app.command.options import load_settings, settings_options
-from glasstream.app.terminal import say, standard_console
+from glasstream.app.terminal import say, standard_console, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -97,13 +97,8 @@ def _quoted(value: str) -> str:
 
 
 def _table(trial: "Trial") -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table()
-    for column in ("field", "type", "present", "values", "example"):
-        table.add_column(column, justify="right" if column in ("present", "values") else "left", overflow="fold")
-    for one in trial.fields:
-        example = one.example if len(one.example) <= 40 else f"{one.example[:39]}…"
-        table.add_row(*map(Text, (one.name, one.kind, f"{one.present:,}", f"{one.values:,}", example)))
-    return table
+    rows = (
+        (one.name, one.kind, one.present, one.values, one.example if len(one.example) <= 40 else f"{one.example[:39]}…")
+        for one in trial.fields
+    )
+    return table(("field", "type", "present", "values", "example"), rows, right=("present", "values"))

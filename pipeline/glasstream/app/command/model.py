@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from glasstream.app.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
-from glasstream.app.terminal import say, standard_console
+from glasstream.app.terminal import say, standard_console, table
 
 
 @click.group()
@@ -69,8 +69,6 @@ def push(
 def list_models(as_json: bool, data: Path | None, **common: Any) -> int:
     """List the models on the topic `models` with the streams that use them, oldest first."""
     import msgspec
-    from rich.table import Table
-    from rich.text import Text
 
     from glasstream.app.command.expect import reached
     from glasstream.app.operate.models import stored
@@ -81,11 +79,10 @@ def list_models(as_json: bool, data: Path | None, **common: Any) -> int:
         for one in found:
             click.echo(msgspec.json.encode(one))
         return 0
-    table = Table()
-    for column in ("SHA-256", "bytes", "streams"):
-        table.add_column(column, justify="right" if column == "bytes" else "left", overflow="fold")
-    for one in found:
-        streams = ", ".join(one.streams) or "–"
-        table.add_row(*map(Text, (one.digest, f"{one.bytes:,}", streams if one.whole else "damaged: push it again")))
-    standard_console().print(table if found else "no models were pushed")
+    rows = (
+        (one.digest, one.bytes, (", ".join(one.streams) or None) if one.whole else "damaged: push it again")
+        for one in found
+    )
+    shown = table(("SHA-256", "bytes", "streams"), rows, right=("bytes",))
+    standard_console().print(shown if found else "no models were pushed")
     return 0

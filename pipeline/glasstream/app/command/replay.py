@@ -7,7 +7,7 @@ import click
 
 from glasstream.app.command.exit_codes import DIFFERS
 from glasstream.app.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
-from glasstream.app.terminal import standard_console
+from glasstream.app.terminal import standard_console, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -151,8 +151,6 @@ def _explain(settings: "Settings", log: "Log", stream: str, seqs: tuple[int, ...
 
 
 def _show(one: "Explained", console: "Console") -> None:
-    from rich.table import Table
-
     from glasstream.app.runner.tables import number
 
     there = one.published
@@ -163,16 +161,19 @@ def _show(one: "Explained", console: "Console") -> None:
     )
     if one.reason:
         console.print(f"not explained: {one.reason}", style="yellow")
-    columns = dict(one.contributions)
+    shown = dict(one.contributions)
     if there is not None and not there.equal:
-        columns |= {f"published {method}": values for method, values in there.contributions.items()}
-    table = Table()
-    for name in ("feature", "value", *columns):
-        table.add_column(name, overflow="fold", justify="left" if name == "feature" else "right")
-    for feature, value in one.features.items():
-        cells = [number(values[feature], 6) if feature in values else "–" for values in columns.values()]
-        table.add_row(feature, "–" if value is None else str(value), *cells)
-    console.print(table)
+        shown |= {f"published {method}": values for method, values in there.contributions.items()}
+    rows = (
+        (
+            feature,
+            value if value is None else str(value),
+            *(number(values[feature], 6) if feature in values else None for values in shown.values()),
+        )
+        for feature, value in one.features.items()
+    )
+    columns = ("feature", "value", *shown)
+    console.print(table(columns, rows, right=columns[1:]))
     if there is None:
         console.print("there are no published contributions to compare with", style="yellow")
     elif there.equal:

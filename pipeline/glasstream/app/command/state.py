@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from glasstream.app.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
-from glasstream.app.terminal import standard_console
+from glasstream.app.terminal import standard_console, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,8 +45,8 @@ def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) ->
         click.echo(msgspec.json.encode(found))
         return 0
     console = standard_console()
-    for table in _tables(found):
-        console.print(table)
+    for shown in _tables(found):
+        console.print(shown)
     lines = [f"stalled: {one.stalled}" for one in found.streams if one.stalled]
     lines += [f"unexplained: {one.unexplained}" for one in found.streams if one.unexplained]
     for line in lines:
@@ -58,28 +58,18 @@ def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) ->
 
 
 def _tables(found: "State") -> "list[Table]":
-    streams = _table("streams", ("stream", "partition", "epoch", "events", "rows", "version", "checkpoint",
-                     "aggregated", "published", "rows behind", "watched"))  # fmt: skip
-    for one in found.streams:
-        numbers = (one.partition, one.epoch, one.seqs, one.rows, one.version, one.checkpoint, one.aggregated,
-                   one.published, one.behind, one.watched)  # fmt: skip
-        _add(streams, one.stream, *numbers)
-    places = _table("partitions", ("stage", "of", "partition", "epoch", "offset", "end", "behind"))
-    for place in found.partitions:
-        _add(places, place.stage, place.topic, place.partition, place.epoch, place.offset, place.end, place.behind)
-    return [streams, places]
-
-
-def _table(title: str, columns: tuple[str, ...]) -> "Table":
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for name in columns:
-        table.add_column(name, overflow="fold", justify="left" if name in ("stream", "stage", "of") else "right")
-    return table
-
-
-def _add(table: "Table", *cells: str | int | None) -> None:
-    from rich.text import Text
-
-    table.add_row(*(Text("–" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell) for cell in cells))
+    columns = ("stream", "partition", "epoch", "events", "rows", "version", "checkpoint", "aggregated", "published",
+               "rows behind", "watched")  # fmt: skip
+    streams = (
+        (one.stream, one.partition, one.epoch, one.seqs, one.rows, one.version, one.checkpoint, one.aggregated,
+         one.published, one.behind, one.watched)
+        for one in found.streams
+    )  # fmt: skip
+    of = ("stage", "of", "partition", "epoch", "offset", "end", "behind")
+    places = (
+        (one.stage, one.topic, one.partition, one.epoch, one.offset, one.end, one.behind) for one in found.partitions
+    )
+    return [
+        table(columns, streams, right=columns[1:], title="streams"),
+        table(of, places, right=of[2:], title="partitions"),
+    ]
