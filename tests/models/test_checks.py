@@ -44,7 +44,7 @@ def test_a_predictor_that_treats_rows_alone_passes(rows):
     ],
 )
 def test_a_predictor_that_looks_at_other_rows_fails(values, rows):
-    with pytest.raises(ModelError, match="depends on the rows beside it"):
+    with pytest.raises(ModelError, match="depends on the other rows of a call"):
         check_splits(_OwnPredictor(values), rows)
 
 

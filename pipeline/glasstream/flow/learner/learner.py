@@ -494,10 +494,10 @@ class StreamLearner:
             )
         if self.waiting.dropped:
             self._say(
-                f"the events that wait for labels take more than {self.waiting.most_bytes:,} bytes "
+                f"events that wait for labels take more than {self.waiting.most_bytes:,} bytes "
                 "(limits.waiting_bytes), so the oldest ones stopped waiting; such events are never learned. The metric "
                 "glasstream_bound_hits_total counts them; this line is not repeated. Send labels sooner, or fewer "
-                "features, or raise the limit if the workers have the memory"
+                "features, or raise the limit if the workers have enough memory"
             )
         self._publish()
         count = self._buffer.count

@@ -23,8 +23,8 @@ _PROBED: Final = 37
 MUCH: Final = 1e-3
 """Relative difference of results that is more than rounding."""
 NEIGHBOURS: Final = (
-    "the result of a row depends on the rows beside it, so the model evaluates each row alone; was it exported while "
-    "it trained (PyTorch: call model.eval() before the export), or does it quantize its numbers dynamically "
+    "the result of a row depends on the other rows of a call, so the model evaluates each row alone; was it exported "
+    "while it trained (PyTorch: call model.eval() before the export), or does it quantize its numbers dynamically "
     "(quantize it statically)?"
 )
 UNANSWERED: Final = (

@@ -74,7 +74,7 @@ def _compare(predictor: Predictor, whole: Output, parts: list[Output], order: np
     if not same.all():
         at = int(np.flatnonzero(~same)[0])
         raise ModelError(
-            f"{type(predictor).__name__}: the result of a row depends on the rows beside it: row {order[at]} of "
+            f"{type(predictor).__name__}: the result of a row depends on the other rows of a call: row {order[at]} of "
             f"{len(order)} gives {whole.values[order[at]]} together and {values[at]} {how} ({int((~same).sum())} rows "
             "differ); evaluate row by row, without matrix products"
         )
