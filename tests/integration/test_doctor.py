@@ -75,7 +75,7 @@ def test_what_is_wrong_with_this_machine_is_named(tmp_path: Path, monkeypatch: p
     assert not causes(key(GLASSTREAM_HMAC_KEY=HMAC_KEY))
     assert not causes(key("model.name=tree"))
     conditional = key("model.name=tree", "explain.methods=isage", "isage.removal=conditional")
-    assert_cause(conditional, "hmac key", "there is none, and the learner does not start without one: isage.removal")
+    assert_cause(conditional, "hmac key", "no key is set, and the learner does not start without one: isage.removal")
     assert_cause(key(GLASSTREAM_HMAC_KEY="too short"), "hmac key", "expected at least 16 bytes")
     file = tmp_path / "hmac.key"
     assert_cause(key(GLASSTREAM_HMAC_KEY_FILE=str(file)), "hmac key", f"{file} cannot be read")

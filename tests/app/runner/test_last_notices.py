@@ -37,13 +37,13 @@ def test_the_last_notices(tmp_path: Path, count: int, labels: str) -> None:
     """The last event may publish nothing, as when the labelled rows end on a round number, or there are none."""
     rows = "".join(f"{n if n % 2 else 'oops'},{n},{labels[n % len(labels)].strip()}\n" for n in range(count))
     text = shown(tmp_path, rows)
-    assert f"'oops' on line 2 is none (cells like it: {(count + 1) // 2}): treated as empty" in text
+    assert f"'oops' on line 2 is not a number (cells like it: {(count + 1) // 2}): treated as empty" in text
     assert f"{count} event" in text
 
 
 def test_a_line_that_is_no_row_costs_no_results(tmp_path: Path) -> None:
     rows = "oops,1,u\n" + "1,2,v\n" * LOOK + "Source: the office\n"
     text = shown(tmp_path, rows, "line 1003: expected 3 cells as in the header, got 1; if the line is no row")
-    assert "'oops' on line 2 is none (cells like it: 1)" in text
+    assert "'oops' on line 2 is not a number (cells like it: 1)" in text
     assert "rows explained" in text
     assert "only the first 1,001 events could be read; the results are partial" in text

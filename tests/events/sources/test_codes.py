@@ -90,7 +90,8 @@ def test_types_can_be_stated(tmp_path: Path) -> None:
         {"zip": 1067.0, "n": "NA", "b": False},
     ]
     assert source.notices == [
-        "s: column 'zip' is stated to hold numbers, but '?' on line 3 is none (cells like it: 1): treated as empty"
+        "s: column 'zip' is stated to hold numbers, but '?' on line 3 is not a number (cells like it: 1): treated as "
+        "empty"
     ]
     with pytest.raises(InputError, match=r"has no column 'c', of --types; its columns are a, y"):
         opened(tmp_path, "a,y\n1,u\n", types="c=text")
@@ -162,7 +163,10 @@ def test_later_cells_that_do_not_fit_are_counted(tmp_path: Path) -> None:
     assert source.notices == []
     assert [event["x"]["a"] for event in source.events()][-3:] == ["01067", "up", 1e5]
     (notice,) = source.notices
-    assert "'01067' on line 1,002 is none (cells like it: 2): sent as texts" in notice and "--types a=text" in notice
+    assert (
+        "'01067' on line 1,002 is not a number (cells like it: 2): sent as texts" in notice
+        and "--types a=text" in notice
+    )
 
 
 @pytest.mark.parametrize("amount", ["$64,{:03}", "{},5", "{} %", "€{}"])

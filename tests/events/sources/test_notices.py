@@ -28,7 +28,9 @@ def notices(folder: Path, text: str, types: str = "", events: int | None = None)
 def test_they_come_at_every_end_of_the_reading(tmp_path: Path, events: int | None) -> None:
     text = "a,b,y\n1,1,u\noops,1,u\n2,1,u\n"
     (notice,) = notices(tmp_path, text, "a=number", events)
-    assert notice.startswith("column 'a' is stated to hold numbers, but 'oops' on line 3 is none (cells like it: 1)")
+    assert notice.startswith(
+        "column 'a' is stated to hold numbers, but 'oops' on line 3 is not a number (cells like it: 1)"
+    )
 
 
 def test_they_come_if_a_later_line_cannot_be_read(tmp_path: Path) -> None:
@@ -41,7 +43,7 @@ def test_they_come_if_a_later_line_cannot_be_read(tmp_path: Path) -> None:
     assert isinstance(rows.error, InputError)
     assert "if the line is no row, such as a footnote, remove it" in str(rows.error)
     (notice,) = source.notices
-    assert "'oops' on line 1,002 is none (cells like it: 1)" in notice
+    assert "'oops' on line 1,002 is not a number (cells like it: 1)" in notice
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,10 @@ def test_a_repeated_header_is_no_event(tmp_path: Path) -> None:
 
 def test_a_late_target_of_another_kind(tmp_path: Path) -> None:
     (notice,) = notices(tmp_path, "a,y\n" + "1,0\n" * LOOK + "1,No\n" * 3)
-    assert "'No' on line 1,002 is none (cells like it: 3): sent as texts, and the learner rejects such events" in notice
+    assert (
+        "'No' on line 1,002 is not a number (cells like it: 3): sent as texts, and the learner rejects such events"
+        in notice
+    )
 
 
 @pytest.mark.parametrize("below", [0, LOOK])

@@ -112,14 +112,15 @@ class Column:
         """Return the notice about cells that do not fit the kind, of which this one is the first."""
         if self.stated is not None:
             return (
-                f"{self.title} is stated to hold {self.kind}s, but {cell!r:.60} on line {line:,} is none (cells like "
-                f"it: {count:,}): treated as {self.empty}"
+                f"{self.title} is stated to hold {self.kind}s, but {cell!r:.60} on line {line:,} is not a "
+                f"{self.kind} (cells like it: {count:,}): treated as {self.empty}"
             )
         becomes = "the learner rejects such events" if self.is_target else "the stages treat them as absent"
         return (
-            f"{self.title} holds {self.kind}s in {self.where}, but {cell!r:.60} on line {line:,} is none (cells like "
-            f"it: {count:,}): sent as texts, and {becomes}; to treat such cells as {self.empty}, set --types "
-            f"{self.typed(self.kind)}; to read the whole column as text, set --types {self.typed(Kind.TEXT)}"
+            f"{self.title} holds {self.kind}s in {self.where}, but {cell!r:.60} on line {line:,} is not a "
+            f"{self.kind} (cells like it: {count:,}): sent as texts, and {becomes}; to treat such cells as "
+            f"{self.empty}, set --types {self.typed(self.kind)}; to read the whole column as text, set --types "
+            f"{self.typed(Kind.TEXT)}"
         )
 
     def _marks(self, others: str, todo: str = "") -> Iterator[str]:

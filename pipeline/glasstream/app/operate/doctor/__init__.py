@@ -21,8 +21,8 @@ def examine(context: DoctorContext) -> Iterator[Finding]:
     try:
         addresses(context.settings.broker)
     except BrokerError:
-        said = f"expected HOST:PORT,... of a running Kafka, got {context.settings.broker!r}"
-        yield fail("broker", said, "give --broker, or set GLASSTREAM_BROKER")
+        what = f"expected HOST:PORT,... of a running Kafka, got {context.settings.broker!r}"
+        yield fail("broker", what, "give --broker, or set GLASSTREAM_BROKER")
         return
     found = cluster.answers(context)
     yield from found
@@ -37,5 +37,5 @@ def _tried(check: Check, context: DoctorContext) -> list[Finding]:
     try:
         return check(context)
     except (GlasstreamError, KafkaException) as error:
-        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        return [fail(check.__name__, said, "see the earlier findings and the broker log")]
+        what = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        return [fail(check.__name__, what, "see the earlier findings and the broker log")]

@@ -127,11 +127,11 @@ def kind(context: DoctorContext) -> list[Finding]:
     if len(nodes) >= SAFE_COPIES:
         for name, (wanted, otherwise) in _ON_A_CLUSTER.items():
             if int(config.get(name, wanted)) < wanted:
-                said = f"{name} is {config[name]} on {len(nodes)} brokers: {otherwise}"
-                found.append(warn("kafka", said, f"set it to at least {wanted} on every broker"))
+                what = f"{name} is {config[name]} on {len(nodes)} brokers: {otherwise}"
+                found.append(warn("kafka", what, f"set it to at least {wanted} on every broker"))
     if config.get("unclean.leader.election.enable", "false") != "false":
-        said = "unclean.leader.election.enable is true: a broker that lags may lead and lose committed records"
-        found.append(warn("kafka", said, "set it to false on every broker"))
+        what = "unclean.leader.election.enable is true: a broker that lags may lead and lose committed records"
+        found.append(warn("kafka", what, "set it to false on every broker"))
     return found or [ok("kafka", f"{_version(config)}, {len(nodes)} brokers")]
 
 
@@ -164,11 +164,11 @@ def clock(context: DoctorContext) -> list[Finding]:
     finally:
         with suppress(KafkaException):
             admin.delete_topics([name], request_timeout=ANSWER_SECONDS)[name].result()
-    said = f"the broker's clock is {abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
+    what = f"the broker's clock is {abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
     do = "synchronize both by NTP, because retention and the times of dead letters depend on them"
     if abs(skew) >= _SKEW_FAIL:
-        return [fail(check, f"{said}; Kafka refuses records that are an hour ahead", do)]
-    return [warn(check, said, do) if abs(skew) > _SKEW_WARN else ok(check, said)]
+        return [fail(check, f"{what}; Kafka refuses records that are an hour ahead", do)]
+    return [warn(check, what, do) if abs(skew) > _SKEW_WARN else ok(check, what)]
 
 
 def _skew(context: DoctorContext, name: str) -> float:

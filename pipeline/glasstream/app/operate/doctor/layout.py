@@ -84,15 +84,15 @@ def copies(context: DoctorContext) -> list[Finding]:
             if partition.leader < 0:
                 found.append(fail(check, f"{name}[{number}] has no leader", "start the brokers that hold its copies"))
             elif len(partition.isrs) < len(partition.replicas):
-                said = f"{name}[{number}] has {len(partition.isrs)} of {len(partition.replicas)} copies in sync"
-                found.append(warn(check, said, "check the brokers that lag behind"))
+                what = f"{name}[{number}] has {len(partition.isrs)} of {len(partition.replicas)} copies in sync"
+                found.append(warn(check, what, "check the brokers that lag behind"))
         copies = min(len(partition.replicas) for partition in there.partitions.values())
         if copies < enough:
             few.append(f"{name} ({copies})")
     if few:
         do = "add copies with kafka-reassign-partitions.sh; for new topics, set topics.replication"
-        said = f"fewer than {enough} copies on {len(metadata.brokers)} brokers: {', '.join(few)}"
-        found.append(warn(check, said, do))
+        what = f"fewer than {enough} copies on {len(metadata.brokers)} brokers: {', '.join(few)}"
+        found.append(warn(check, what, do))
     return found or [ok(check, "every partition has its leader and all its copies")]
 
 

@@ -76,7 +76,7 @@ def _key(context: DoctorContext) -> list[Finding]:
         reason = reason_for_key(context.settings)
         if reason is not None:
             do = "set GLASSTREAM_HMAC_KEY or GLASSTREAM_HMAC_KEY_FILE"
-            return [*found, fail(check, f"there is none, and the learner does not start without one: {reason}", do)]
+            return [*found, fail(check, f"no key is set, and the learner does not start without one: {reason}", do)]
         return [*found, ok(check, "none; saved state is not authenticated, so only trusted clients may write it")]
     if len(key[0]) < _GOOD_KEY_BYTES:
         do = "put a longer key before it, from `openssl rand -hex 32`; ops/docs/security.md tells how to change it"

@@ -27,9 +27,7 @@ _LOOKED_AT = 10
 """Number of records at the end of a partition of dead letters to read; transaction markers count too."""
 _SHOWN = 5
 """Number of streams of one check to report; the others are only counted."""
-_STALLED = (
-    "the learner repeats its requests until the rows are aggregated; follow what the line says, and the lines above"
-)
+_STALLED = "the learner repeats its requests until the rows are aggregated; follow this finding and the earlier ones"
 
 
 def progress(context: DoctorContext) -> list[Finding]:
@@ -89,23 +87,23 @@ def _restart(settings: Settings, there: State) -> list[Finding]:
             continue
         where = f"{place.topic}[{place.partition}]"
         if place.offset > place.end:
-            said = f"{place.topic}[{place.partition}] ends at {place.end}, the {place.stage} has read to {place.offset}"
+            what = f"{place.topic}[{place.partition}] ends at {place.end}, the {place.stage} has read to {place.offset}"
             found.append(
-                fail("state", f"{said}: the topic was deleted and created again", "start over with another --prefix")
+                fail("state", f"{what}: the topic was deleted and created again", "start over with another --prefix")
             )
         elif place.offset < place.first:
-            said = f"{where} is kept from {place.first} on, but the {place.stage} is at {place.offset}"
+            what = f"{where} is retained from {place.first} on, but the {place.stage} has read only to {place.offset}"
             do = "lengthen the retention of the topic, and start over with another --prefix"
-            found.append(fail("state", f"{said}: the records between are lost", do))
+            found.append(fail("state", f"{what}: the records between are lost", do))
     for one in there.streams:
         place = firsts["learner", one.partition]
         if one.checkpoint is None and one.first_offset < place.first:
-            said = (
+            what = (
                 f"stream {one.stream!r} has no checkpoint and began at offset {one.first_offset} of "
                 f"{place.topic}[{one.partition}], which is kept from {place.first} on: the learner cannot be restarted"
             )
             do = "leave the learner running until it has made a checkpoint (checkpoint.seconds), and lengthen retention"
-            found.append(fail("state", said, do))
+            found.append(fail("state", what, do))
     return found
 
 
@@ -122,9 +120,9 @@ def _fingerprints(settings: Settings, read: Read, stages: Collection[str]) -> li
         for partition, theirs in _theirs(settings, read, name, decode) if stage in stages else ():
             compared += 1
             if changed := differences(theirs, mine):
-                said = f"{topic(settings, name)}[{partition}] was written under other settings: {'; '.join(changed)}"
+                what = f"{topic(settings, name)}[{partition}] was written under other settings: {'; '.join(changed)}"
                 do = f"set them back, or start every stage with --new-epoch N; this {stage} would not start"
-                found.append(fail("state", said, do))
+                found.append(fail("state", what, do))
                 break  # the other partitions repeat it
     return found or [ok("state", f"{compared} partitions have state that was saved under these settings")]
 
@@ -173,13 +171,13 @@ def _sealed(context: DoctorContext, read: Committed) -> list[Finding]:
             except StateError:
                 raise
             except GlasstreamError:
-                said = f"{name}[{partition}]: the checkpoint of stream {one.stream!r} was sealed with another key"
-                return [fail(check, said, "give the stages the key that sealed the checkpoint")]
+                what = f"{name}[{partition}]: the checkpoint of stream {one.stream!r} was sealed with another key"
+                return [fail(check, what, "give the stages the key that sealed the checkpoint")]
     found = sealed_states(settings, key, read.values)
     if not older:
         return found
-    said = f"the newest checkpoints of {len(older)} streams, {older[0]!r} among them, are sealed with an older key"
-    return [ok(check, f"{said}: keep that key in the list until the learner has sealed new ones"), *found]
+    what = f"the newest checkpoints of {len(older)} streams, {older[0]!r} among them, are sealed with an older key"
+    return [ok(check, f"{what}: keep that key in the list until the learner has sealed new ones"), *found]
 
 
 def _dead(settings: Settings) -> list[Finding]:
@@ -190,11 +188,11 @@ def _dead(settings: Settings) -> list[Finding]:
     last = {one: max(first, end - _LOOKED_AT) for one, (first, end) in ends.items()}
     for message in read_records(link, last, read_committed=True):
         try:
-            said = events_dead.decode(message.headers)
+            letter = events_dead.decode(message.headers)
         except RecordError:
             continue
-        if newest is None or said.time >= newest.time:
-            newest = said
+        if newest is None or letter.time >= newest.time:
+            newest = letter
     if newest is None:
         return [ok("dead letters", "none")]
     do = "count them by reason with `glasstream dead list`; fix the cause and run `dead replay`"

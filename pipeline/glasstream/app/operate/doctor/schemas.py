@@ -22,12 +22,12 @@ def registered(context: DoctorContext) -> list[Finding]:
     except GlasstreamError as error:
         return [fail(check, str(error), "the Avro publisher waits until the registry gives the schemas")]
     if refused:
-        said = f"{settings.avro.registry} refuses the schemas of this release under the subjects {', '.join(refused)}"
-        return [fail(check, said, "change their compatibility mode, or delete versions that are not of Glasstream")]
+        what = f"{settings.avro.registry} refuses the schemas of this release under the subjects {', '.join(refused)}"
+        return [fail(check, what, "change their compatibility mode, or delete versions that are not of Glasstream")]
     if lacking and not settings.avro.register:
         subjects_lacking = ", ".join(names[copy] for copy in lacking)
         files = ", ".join(copy.schema_file for copy in lacking)
-        said = f"{settings.avro.registry} lacks schemas of this release under the subjects {subjects_lacking}"
-        return [fail(check, said, f"register {files}, or set avro.register = true")]
+        what = f"{settings.avro.registry} lacks schemas of this release under the subjects {subjects_lacking}"
+        return [fail(check, what, f"register {files}, or set avro.register = true")]
     have = len(copies) - len(lacking)
     return [ok(check, f"{settings.avro.registry} has {have} of {len(copies)} schemas; the worker registers the others")]

@@ -29,8 +29,8 @@ def sealed_states(settings: Settings, key: Key, values: Mapping[Partition, Mappi
             older += sorted(seals)
     if not older:
         return []
-    said = f"the states of {len(older)} streams, {older[0]!r} among them, are sealed with an older key"
-    return [ok("hmac key", f"{said}: keep that key in the list until the stages have sealed them again")]
+    what = f"the states of {len(older)} streams, {older[0]!r} among them, are sealed with an older key"
+    return [ok("hmac key", f"{what}: keep that key in the list until the stages have sealed them again")]
 
 
 def _open_states(where: str, kind: str, key: Key, records: Mapping[bytes, bytes]) -> set[str]:
