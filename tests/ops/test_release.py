@@ -117,6 +117,27 @@ def test_the_contract_is_a_wheel_of_its_own(tmp_path: Path) -> None:
     assert said.split() == [str(packages / "glasstream_topics" / "__init__.py"), "False"]
 
 
+def test_the_laboratory_is_a_wheel_of_its_own_that_adds_its_commands(release: Release, tmp_path: Path) -> None:
+    folder = SOURCES[0] / "glasstream_lab"
+    own = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert own["version"] == VERSION and own["dependencies"][0] == f"glasstream=={VERSION}"
+    done(sys.executable, "-m", "hatchling", "build", "--directory", tmp_path, "--target", "wheel", cwd=folder)
+    wheel = tmp_path / f"glasstream_lab-{VERSION}-py3-none-any.whl"
+    with ZipFile(wheel) as opened:
+        found = {name for name in opened.namelist() if not name.startswith("glasstream_lab-")}
+    assert found == files("glasstream_lab", root=SOURCES[0]).keys() - {"glasstream_lab/pyproject.toml"}
+    packages = install(release.wheel, tmp_path / "installed")
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    program = tmp_path / "installed" / "bin" / "glasstream"
+    pip = (sys.executable, "-m", "pip", "--python", program.with_name("python"), "--disable-pip-version-check")
+    done(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=tmp_path)
+    assert "ipfi-laws" in done(program, "paper", "list", cwd=tmp_path, env=environment)
+    shutil.rmtree(packages / "glasstream_lab")
+    assert "Cannot be loaded" in done(program, "--help", cwd=tmp_path, env=environment)
+    ran = subprocess.run([program, "paper", "list"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 2 and "install the package again" in ran.stderr
+
+
 def test_the_metadata_are_complete(release: Release) -> None:
     with ZipFile(release.wheel) as wheel:
         text = wheel.read(f"glasstream-{VERSION}.dist-info/METADATA")
@@ -186,14 +207,12 @@ def install(wheel: Path, folder: Path) -> Path:
 
 
 def give_kernels(packages: Path) -> None:
-    """Reuse the kernels that the source tree has compiled, to save time.
-
-    numba takes a file of the same time and size for the same, and so do our stamps of what a kernel imports.
-    """
+    """Reuse the kernels that the source tree has compiled, to save time: they are stamped by content."""
     for folder in SOURCES:
         for source in folder.rglob("*.py"):
             there = packages / source.relative_to(folder)
-            os.utime(there, ns=(source.stat().st_atime_ns, source.stat().st_mtime_ns))
+            if not there.exists():  # part of another package
+                continue
             for kernel in source.parent.glob(f"__pycache__/{source.stem}.*.nb[ci]"):
                 (there.parent / "__pycache__").mkdir(exist_ok=True)
                 shutil.copy(kernel, there.parent / "__pycache__")

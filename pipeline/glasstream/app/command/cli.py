@@ -4,7 +4,7 @@ Each command imports its modules when it runs: River and numba take seconds to i
 """
 
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 import click
@@ -42,6 +42,21 @@ COMMANDS: Final = "glasstream.commands"
 """Group of entry points with which an installed package adds commands."""
 
 
+def _loaded(point: EntryPoint) -> click.Command:
+    """Return the command of another package, or one that says why that cannot be loaded."""
+    try:
+        command: click.Command = point.load()
+    except ImportError as error:
+        said = f"{point.name}: expected {point.value} of an installed package, but {error}; install the package again"
+
+        @click.command(short_help="Cannot be loaded.", context_settings={"ignore_unknown_options": True})
+        @click.argument("arguments", nargs=-1)
+        def command(arguments: tuple[str, ...]) -> None:
+            raise InputError(said)
+
+    return command
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="glasstream")
 def cli() -> None:
@@ -54,7 +69,7 @@ for command in (
 ):  # fmt: skip
     cli.add_command(command)
 for point in entry_points(group=COMMANDS):
-    cli.add_command(point.load(), point.name)
+    cli.add_command(_loaded(point), point.name)
 
 
 def execute() -> int:
