@@ -183,7 +183,7 @@ def chromium() -> "Iterator[Browser]":
 @pytest.fixture(scope="session")
 def javascript() -> Path:
     """The folder with the checks of the page's JavaScript, where the packages of its lock file are installed."""
-    folder = TESTS / "page" / "javascript"
+    folder = TESTS / "app" / "page" / "javascript"
     reason = "install Node with npm (apt-get install nodejs npm)"
     if shutil.which("node") and shutil.which("npm"):
         with (folder / "package-lock.json").open(encoding="utf-8") as lock:

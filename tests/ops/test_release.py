@@ -177,7 +177,7 @@ def imported(folder: Path) -> set[str]:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 found.add(str(node.module).partition(".")[0])
-    return found - set(sys.stdlib_module_names) - PACKAGES
+    return found - set(sys.stdlib_module_names) - PACKAGES - {"glasstream_lab"}
 
 
 def test_what_is_imported_is_asked_for_or_comes_with_what_is() -> None:

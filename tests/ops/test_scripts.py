@@ -16,7 +16,9 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout with nothing but the scripts and the project file, and beside it `bin`, which will be PATH."""
     folder = tmp_path / "checkout"
     shutil.copytree(ROOT / "ops", folder / "ops")
-    shutil.copy(ROOT / "pyproject.toml", folder)
+    for name in ("pyproject.toml", "pipeline/glasstream_lab/pyproject.toml"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("bash", "dirname", "cat", "env"):

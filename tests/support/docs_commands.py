@@ -205,9 +205,14 @@ def expect_foreign(words: list[str]) -> None:
             raise ValueError(f"no manifest reads {key} of the secret {asked.name}")
     elif words[:2] == ["pip", "install"]:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        parser.add_argument("what")
-        found = re.fullmatch(r"(?:glasstream|\.)(?:\[([\w,]+)\])?", parser.parse_args(words[2:]).what)
-        if found is None or not {*(found[1] or "all").split(",")} <= {*project["optional-dependencies"]}:
-            raise ValueError(f"no such extra: {words}")
+        parser.add_argument("what", nargs="+")
+        for what in parser.parse_args(words[2:]).what:
+            found = re.fullmatch(r"(?:glasstream|\.)(?:\[([\w,]+)\])?", what)
+            extras = {*(found[1] or "all").split(",")} if found else set()
+            if (
+                not (extras and extras <= {*project["optional-dependencies"]})
+                and not (ROOT / what / "pyproject.toml").exists()
+            ):
+                raise ValueError(f"no such extra or project: {words}")
     elif words[0] in ("docker", "kubectl", "pip"):
         raise ValueError(f"expected one of the commands that are known here, got {' '.join(words)}")

@@ -116,7 +116,7 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
             view.open()
             view.wait("glasstream.connected && glasstream.drawn.importance")
             # A mark stands at the first alarm of its change, and a later alarm can join an earlier change to it.
-            view.wait("glasstream.base.changes.flatMap(change => change.alarms).some(alarm => alarm.seq > 1500)")
+            view.wait("glasstream.changes.flatMap(change => change.alarms).some(alarm => alarm.seq > 1500)")
             view.wait("document.querySelector('#marks button')")
 
             said(log, run, "(the page stays open until you press Ctrl-C)")
@@ -128,8 +128,8 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
             drawn_means_are_the_topics(view, "loss", "loss", losses)
             flags = {one["seq"]: float(one["flagged"]) for one in records(out, "novelty")}
             drawn_means_are_the_topics(view, "novelty", "novelty rate", flags)
-            view.wait("count => glasstream.base.changes.flatMap(change => change.alarms).length === count", len(alarms))
-            marked = view.get("glasstream.base.changes.flatMap(change => change.alarms)")
+            view.wait("count => glasstream.changes.flatMap(change => change.alarms).length === count", len(alarms))
+            marked = view.get("glasstream.changes.flatMap(change => change.alarms)")
             place = lambda one: (one["seq"], one["signal"], one["feature"] or "", one["method"] or "")  # noqa: E731
             assert sorted(map(place, marked)) == sorted(map(place, alarms))
 

@@ -20,32 +20,11 @@ from glasstream.flow.learner.stream_state import StreamState, reason_for_key
 from glasstream.flow.learner.stream_state import encode as encode_state
 from glasstream.flow.settings import Settings
 from glasstream.models.codec.authentication import Key, seal
-from glasstream_topics import events
 from glasstream_topics.checkpoints import PICKLE, PLAIN, SEALED, Checkpoint, decode, encode
 from tests.support.learner import BASE, Collected, event, message, same
 from tests.support.learner_checkpoints import LOG, METHODS, PLACE, VARIANTS, checkpoint_of
 
 KEY = b"a key of sixteen bytes"
-
-
-def odd(number: int) -> object:
-    """Events of several streams' worth of trouble: bad targets, new features, texts, no labels."""
-    made = event(number)
-    if number % 11 == 3:
-        return {**made, "y": "text"}
-    if number % 13 == 4:
-        del made["y"]
-    if number % 17 == 5:
-        return 3
-    if number > 60:
-        made["x"]["late"] = number % 5
-        made["x"]["town"] = f"t{number % (number // 20)}"
-    return made
-
-
-for _n in range(24):
-    LOG.append(message(2 * _n, [odd(5 * _n + k) for k in range(5)]))
-    LOG.append(message(2 * _n + 1, events.FLUSH if _n % 5 == 4 else odd(500 + _n)))
 
 
 def key_of(settings: Settings) -> Key | None:
