@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { asked, read, written } from "../../../pipeline/glasstream/app/page/static/address.js";
+import { asked, read, written } from "../../../../pipeline/glasstream/app/page/static/address.js";
 
 const NAMES = ["age", "a&b=c", "#1 + 2", "ü ~ %", "pin", "constructor"];
 

@@ -7,7 +7,7 @@ import {
   sentence,
   telling,
   watched,
-} from "../../../pipeline/glasstream/app/page/static/changes.js";
+} from "../../../../pipeline/glasstream/app/page/static/changes.js";
 import { alarm, incident } from "./messages.js";
 
 /** Numbers that look random, the same each time. @param {number} seed */

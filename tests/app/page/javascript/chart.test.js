@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { read } from "../../../pipeline/glasstream/app/page/static/address.js";
+import { read } from "../../../../pipeline/glasstream/app/page/static/address.js";
 import {
   around,
   clockOf,
@@ -10,10 +10,10 @@ import {
   ticks,
   times,
   tint,
-} from "../../../pipeline/glasstream/app/page/static/chart.js";
-import { aligned, newestUpTo, tight } from "../../../pipeline/glasstream/app/page/static/effects.js";
-import { merged } from "../../../pipeline/glasstream/app/page/static/feed.js";
-import { axis, band, listed, sums } from "../../../pipeline/glasstream/app/page/static/reliance.js";
+} from "../../../../pipeline/glasstream/app/page/static/chart.js";
+import { aligned, newestUpTo, tight } from "../../../../pipeline/glasstream/app/page/static/effects.js";
+import { merged } from "../../../../pipeline/glasstream/app/page/static/feed.js";
+import { axis, band, listed, sums } from "../../../../pipeline/glasstream/app/page/static/reliance.js";
 import { quality, ranking, state } from "./messages.js";
 
 test("neighbouring ticks have different texts, all with the same number of decimals", () => {

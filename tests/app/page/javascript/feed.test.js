@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { merged } from "../../../pipeline/glasstream/app/page/static/feed.js";
-/** @import { Quality } from "../../../pipeline/glasstream/app/page/static/messages.js" */
+import { merged } from "../../../../pipeline/glasstream/app/page/static/feed.js";
+/** @import { Quality } from "../../../../pipeline/glasstream/app/page/static/messages.js" */
 
 import { alarm, delta, incident, quality, state } from "./messages.js";
 

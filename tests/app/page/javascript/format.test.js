@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { ago, count, fixed, number, percent } from "../../../pipeline/glasstream/app/page/static/format.js";
+import { ago, count, fixed, number, percent } from "../../../../pipeline/glasstream/app/page/static/format.js";
 
 const MAGNITUDES = Array.from({ length: 540 }, (_, at) => 10 ** (-9 + at / 20) * (1 + (at % 7) / 100));
 /** @type {Record<string, number>} */

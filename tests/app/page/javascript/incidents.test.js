@@ -1,7 +1,7 @@
 // What the list of incidents says, in which order, and what a person can make it leave out.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { merged } from "../../../pipeline/glasstream/app/page/static/feed.js";
+import { merged } from "../../../../pipeline/glasstream/app/page/static/feed.js";
 import {
   began,
   Choices,
@@ -11,9 +11,9 @@ import {
   owner,
   statusOf,
   when,
-} from "../../../pipeline/glasstream/app/page/static/incidents.js";
-/** @import { Choice } from "../../../pipeline/glasstream/app/page/static/incidents.js" */
-/** @import { Incident } from "../../../pipeline/glasstream/app/page/static/messages.js" */
+} from "../../../../pipeline/glasstream/app/page/static/incidents.js";
+/** @import { Choice } from "../../../../pipeline/glasstream/app/page/static/incidents.js" */
+/** @import { Incident } from "../../../../pipeline/glasstream/app/page/static/messages.js" */
 import { importance, incident, state } from "./messages.js";
 
 /** What a browser keeps. */

@@ -2,7 +2,7 @@
 
 /**
  * @import { Alarm, Delta, Importance, Incident, Last, Outline, Quality, Ranked, State }
- *   from "../../../pipeline/glasstream/app/page/static/messages.js"
+ *   from "../../../../pipeline/glasstream/app/page/static/messages.js"
  */
 
 /** @type {Outline} */

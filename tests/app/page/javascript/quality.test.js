@@ -1,7 +1,7 @@
 // The model beside its baselines: a sentence and a tile.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { beside, standingSentence } from "../../../pipeline/glasstream/app/page/static/quality.js";
+import { beside, standingSentence } from "../../../../pipeline/glasstream/app/page/static/quality.js";
 
 const NONE = {
   diverged: false,

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { merged } from "../../../pipeline/glasstream/app/page/static/feed.js";
-import { entries, notice } from "../../../pipeline/glasstream/app/page/static/status.js";
-/** @import { State } from "../../../pipeline/glasstream/app/page/static/messages.js" */
+import { merged } from "../../../../pipeline/glasstream/app/page/static/feed.js";
+import { entries, notice } from "../../../../pipeline/glasstream/app/page/static/status.js";
+/** @import { State } from "../../../../pipeline/glasstream/app/page/static/messages.js" */
 
 import { importance, quality, state } from "./messages.js";
 
