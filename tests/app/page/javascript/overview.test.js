@@ -2,7 +2,14 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { addressOf, asked, read, written } from "../../../../pipeline/glasstream/app/page/static/address.js";
 import { merged } from "../../../../pipeline/glasstream/app/page/static/feed.js";
-import { arranged, order, rateOf, skill, texts, total } from "../../../../pipeline/glasstream/app/page/static/overview.js";
+import {
+  arranged,
+  order,
+  rateOf,
+  skill,
+  texts,
+  total,
+} from "../../../../pipeline/glasstream/app/page/static/overview.js";
 /** @import { Compared, StreamRow } from "../../../../pipeline/glasstream/app/page/static/messages.js" */
 
 import { OUTLINE } from "./messages.js";
