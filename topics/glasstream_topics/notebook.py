@@ -27,11 +27,11 @@ class Shown:
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        fields = {name: getattr(self, name) for name in self.__struct_fields__ if name != "schema_version"}  # type: ignore[attr-defined]
-        tables = {name: value for name, value in fields.items() if _inner(value)}
-        plain = [(name, value) for name, value in _flat(fields) if name not in tables]
-        return table(type(self).__name__, (), plain) + "".join(
-            table(name, _head(value), _rows(value)) for name, value in tables.items()
+        fields = {name: value for name, value in _fields(self).items() if name != "schema_version"}
+        inner = {name: entries for name, value in fields.items() if (entries := _entries(value))}
+        plain = _flat({name: value for name, value in fields.items() if name not in inner})
+        return table(type(self).__name__, (), plain.items()) + "".join(
+            table(name, list(entries[0]), [list(one.values()) for one in entries]) for name, entries in inner.items()
         )
 
 
@@ -92,37 +92,28 @@ def curve(places: Sequence[Any], values: Sequence[float]) -> Html:
     return Html(f"<svg width='{_WIDTH}' height='{_HEIGHT}'>{drawn}</svg>")
 
 
-def _inner(value: Any) -> bool:
-    """Return whether a value is a list or a mapping of structs."""
-    entries = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else []
-    return bool(entries) and all(isinstance(entry, msgspec.Struct) for entry in entries)
-
-
-def _head(value: Any) -> list[str]:
-    entries = list(value.values()) if isinstance(value, Mapping) else value
-    return ["" for _ in range(isinstance(value, Mapping))] + [name for name, _ in _flat(_fields(entries[0]))]
-
-
-def _rows(value: Any) -> Iterable[list[Any]]:
+def _entries(value: Any) -> list[dict[str, Any]]:
+    """Return the fields of each struct of a list, or of a mapping with its key first; nothing for other values."""
     if isinstance(value, Mapping):
-        for name, entry in value.items():
-            yield [name, *(one for _, one in _flat(_fields(entry)))]
+        entries = [({"": name}, entry) for name, entry in value.items()]
     else:
-        for entry in value:
-            yield [one for _, one in _flat(_fields(entry))]
+        entries = [({}, entry) for entry in value] if isinstance(value, list) else []
+    if not all(isinstance(entry, msgspec.Struct) for _, entry in entries):
+        return []
+    return [key | _flat(_fields(entry)) for key, entry in entries]
 
 
-def _fields(struct: msgspec.Struct) -> dict[str, Any]:
+def _fields(struct: Any) -> dict[str, Any]:
     return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
-def _flat(fields: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """Yield the fields, and those of inner structs under both names."""
+def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields, with those of inner structs under both names."""
+    flat: dict[str, Any] = {}
     for name, value in fields.items():
-        if isinstance(value, msgspec.Struct):
-            yield from ((f"{name}.{inner}", one) for inner, one in _flat(_fields(value)))
-        else:
-            yield name, value
+        inner = _flat(_fields(value)) if isinstance(value, msgspec.Struct) else None
+        flat |= {name: value} if inner is None else {f"{name}.{part}": one for part, one in inner.items()}
+    return flat
 
 
 def _side(value: Any) -> str:
@@ -137,15 +128,13 @@ def _text(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:.4g}"
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
     if isinstance(value, Mapping):
         return _joined([f"{name}: {_text(one)}" for name, one in value.items()])
     if isinstance(value, list | tuple):
-        return _joined([_text(one) for one in value])
+        return _joined(list(map(_text, value)))
     text = str(value)
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
 
