@@ -215,7 +215,7 @@ def test_while_a_model_is_tried_the_partition_says_so_and_uses_none_of_the_loops
         while not began.is_set():
             await asyncio.sleep(0)
         reason = task.stalled()
-        assert reason is not None and "the model that events[0]@1 names is tried before it is used" in reason
+        assert reason is not None and "the model that events[0]@1 names is tested before it is used" in reason
         one_thread = ThreadPoolExecutor(1)
         asyncio.get_running_loop().set_default_executor(one_thread)
         await asyncio.wait_for(asyncio.to_thread(int), 60)

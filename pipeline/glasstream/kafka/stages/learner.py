@@ -311,7 +311,7 @@ class LearnerTask:
         """Let a thread read and check the model that a mark names, for as long as brokers do not give its file."""
         place = f"{mark.topic}[{mark.partition}]@{mark.offset}"
         self._judging = (
-            f"the model that {place} names is tried before it is used, which may take minutes; if it needs too much "
+            f"the model that {place} names is tested before it is used, which may take minutes; if it needs too much "
             "memory or time, it is refused, and the stream goes on with the model that it has"
         )
         try:
