@@ -188,5 +188,5 @@ def restore(latest: Mapping[bytes, bytes]) -> Restored:
     restored = _RECORDS.restore(latest, Restored)
     orphans = sorted(restored.parts.keys() - restored.streams.keys())
     if orphans:
-        raise FrameError(f"progress.aggregator: expected a stream's progress beside its state, got none of {orphans}")
+        raise FrameError(f"progress.aggregator: expected a stream's progress with its state, got none of {orphans}")
     return restored

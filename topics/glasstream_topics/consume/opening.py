@@ -45,7 +45,7 @@ def opened(
     try:
         consumer = Consumer(settings)
     except KafkaException as error:
-        raise InputError(f"kafka: expected settings that librdkafka takes: {error.args[0].str()}") from error
+        raise InputError(f"kafka: librdkafka rejects these settings: {error.args[0].str()}") from error
     try:
         partitions = _partitions(consumer, bootstrap, topic)
         if group is None:
@@ -95,6 +95,6 @@ def _partitions(consumer: Consumer, bootstrap: str, topic: str) -> list[int]:
         raise BrokerError(f"{topic} on {bootstrap}: cannot be read: {found.error.str()}")
     if found.error is not None or not found.partitions:
         raise TopicError(
-            f"expected topic {topic} on {bootstrap}, got none. Check the prefix; `glasstream topics create` makes it"
+            f"expected topic {topic} on {bootstrap}, got none. Check the prefix; `glasstream topics create` creates it"
         )
     return sorted(found.partitions)

@@ -56,7 +56,7 @@ class Records(Generic[T]):
             version = _stated_version(data)
             if version is None or version in self.json.versions:
                 raise RecordError(
-                    f"{where}: {error}. Another program wrote this record, or it was damaged on the way. To skip it, "
+                    f"{where}: {error}. Another program wrote this record, or it was damaged in transit. To skip it, "
                     'continue the iteration, or read with damaged="skip"'
                 ) from error
             known = ", ".join(map(str, self.json.versions))

@@ -325,7 +325,7 @@ class Report:
         )
         if estimate.settled:
             inside = f"{estimate.accuracy_inside:,} of {estimate.settled:,} windows"
-            line += f"; what late labels said lay inside the interval in {inside}"
+            line += f"; the interval contained the observed accuracy in {inside}"
         self._say(line)
 
     def _tell_novelty(self, stream: _Stream) -> None:
