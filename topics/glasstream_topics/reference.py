@@ -31,9 +31,10 @@ def page() -> str:
     lines = [
         "# Topics",
         "",
-        "`python -m glasstream.app.reference` generates this page from the contracts in `topics/`. The same content in",
-        "machine-readable form is in [asyncapi.json](asyncapi.json). Topic names begin with the prefix, which is",
-        "`glasstream.` by default. The operator chooses all configuration that is not listed.",
+        "This page is the reference of every topic and its records, for authors of producers and consumers and for",
+        "operators. [asyncapi.json](asyncapi.json) is its machine-readable form. `python -m glasstream.app.reference`",
+        "generates both from the contracts in `topics/`. Topic names begin with the prefix, which is `glasstream.` by",
+        "default. The operator chooses all configuration that is not listed.",
         "",
         "| topic | holds | key | for |",
         "|---|---|---|---|",

@@ -53,7 +53,7 @@ def keys(settings: type[msgspec.Struct], what: Changes, prefix: str = "") -> tup
         marks = [mark for mark in get_args(field.type) if isinstance(mark, Changes)]
         if len(marks) != 1:
             raise TypeError(
-                f"{key}: expected one mark that says which numbers the setting changes (ChangesNothing, "
+                f"{key}: expected one mark for the numbers that the setting changes (ChangesNothing, "
                 f"ChangesExplanations, ChangesNovelty or ChangesBoth), got {len(marks)}"
             )
         if marks[0] & what:

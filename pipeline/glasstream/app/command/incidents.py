@@ -27,8 +27,8 @@ _NUMBERS = ("number", "since row")
 def incidents(stream: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
     """List the incidents on the topic `incidents`, each as of its newest record.
 
-    A sentence about each follows the table. An incident says what changed, since when, and what that did to the loss.
-    It is open, over (all is as it was before), or normal (later rows are compared with the rows since the change).
+    A sentence about each follows the table: what changed, when it began, and how it affected the loss. An incident is
+    open, over (the series are as before), or normal (later rows are compared with the rows since the change).
     """
     from glasstream.app.command.expect import reached
     from glasstream_topics.incidents import encode

@@ -51,7 +51,7 @@ def show(stream: str | None, as_json: bool, data: Path | None, **common: Any) ->
     lines += [f"unexplained: {one.unexplained}" for one in found.streams if one.unexplained]
     for line in lines:
         console.print(Text(line, style="yellow"))
-    apart = [f"{line}; `glasstream doctor` says what to do" for line in found.epochs_apart()]
+    apart = [f"{line}; `glasstream doctor` shows the remedy" for line in found.epochs_apart()]
     for note in (*apart, *found.mismatches, *found.notes):
         console.print(Text(note, style="yellow"))
     return 0

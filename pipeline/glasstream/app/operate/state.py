@@ -188,7 +188,7 @@ def committed(settings: Settings) -> Committed:
     values = latest(link, [(topic(settings, name), number) for name in COMMITTED for number in range(counts[name])])
     mismatches = [
         f"{topic(settings, name)} has {counts[name]} partitions, but the settings say {number}; `glasstream doctor` "
-        "says what to do"
+        "shows the remedy"
         for name, number in wanted.items()
         if counts[name] != number
     ]

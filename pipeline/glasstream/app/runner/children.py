@@ -110,7 +110,7 @@ class Children:
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code} ({_name(code)})"
         why = "its last lines above say why"
         if code == -signal.SIGKILL:
-            why = "by a user, or by the kernel because memory ran out (dmesg says so)"
+            why = "by a user, or by the kernel because memory ran out (see dmesg)"
         if child.stage == PAGE:
             self.say(f"the page process ended: {how}; {why}. The run continues")
             self._children.remove(child)
