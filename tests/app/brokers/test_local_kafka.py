@@ -111,7 +111,7 @@ def test_a_server_that_cannot_start_shows_why_and_one_goes_with_its_owner(kafka:
     """Only a server is a process that can be left behind. `kafka` says whether there can be one on this machine."""
     for data, settings, when, why in (
         (None, {"authorizer.class.name": "no.such.Authorizer"}, "ended while it was starting", "no.such.Authorizer"),
-        (None, {"group.initial.rebalance.delay.ms": "soon"}, "expected Kafka to prepare", "Invalid value soon"),
+        (None, {"group.initial.rebalance.delay.ms": "soon"}, "Kafka could not prepare", "Invalid value soon"),
         (Path("/proc/nope"), {}, "/proc/nope", "give another --data, or make this folder writable"),
     ):
         with pytest.raises(BrokerError, match=when) as raised, local_kafka(data, settings=settings):
