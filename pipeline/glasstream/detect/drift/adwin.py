@@ -9,7 +9,7 @@ variance of the window, l = `min_window_length`, and
     m = 1 / (n0 - l + 1) + 1 / (n1 - l + 1),   D = ln(2 ln W / δ),   ε = √(2 m σ² D) + 2/3 m D
 
 it raises an alarm if the two means differ by more than ε. It then drops the oldest bucket and repeats the test until no
-boundary fails. As in River, a detector starts anew with the number after an alarm. An alarm reports the two sides of
+boundary fails. As in River, a detector starts over with the number after an alarm. An alarm reports the two sides of
 the boundary at which the difference of the means is largest in relation to ε.
 
 River keeps this state in an extension type that can only be pickled. Here the state is arrays, and one call processes a

@@ -5,7 +5,7 @@ earlier ones, with ties broken at random, is uniform and independent of the past
 theorem 8.2). Levels (loss, importance) are tested for a change of their mean.
 
 A bet multiplies a wealth whose mean does not rise as long as nothing changes. The sum of the wealths of a bet that
-starts anew at every row, the Shiryaev-Roberts statistic, is an e-detector (Shin, Ramdas, Rinaldo 2024, definition 2.2):
+restarts at every row, the Shiryaev-Roberts statistic, is an e-detector (Shin, Ramdas, Rinaldo 2024, definition 2.2):
 the expected number of rows until it first exceeds A is at least A. The mean of several bets is one, too. For ranks this
 holds exactly. For levels it holds as far as the mean of the rows before is known.
 

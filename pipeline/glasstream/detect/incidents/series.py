@@ -103,7 +103,7 @@ class Series:
     """All series of one stream, as arrays with one entry for the label or loss, and one for each feature.
 
     Arrays of values also have one entry for each pair. A pair is found when its features calibrate together. It ends
-    when one of them begins anew; then the other one does, too.
+    when one of them starts over; then the other one does, too.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ class Series:
         return np.column_stack([start[won], self.arrays[prefix + "origin"][place, won]])
 
     def forget_bets(self) -> None:
-        """Let all bets begin anew."""
+        """Start all bets over."""
         for prefix in ("", "level_"):
             self._forget_bets(prefix, slice(None))
 
@@ -267,7 +267,7 @@ class Series:
         Parameters
         ----------
         answers
-            Whether equal inputs have other labels now, so that every feature begins anew.
+            Whether equal inputs have other labels now, so that every feature starts over.
         """
         self.forget_bets()
         self._let_settle(slice(1, None))
@@ -345,7 +345,7 @@ class Series:
         form.expect((np.isnan(self.earlier[:, 0]) == np.isnan(variances)).all(), "means with variances", variances, _OF)
 
     def _end_pairs(self, anew: Collection[int]) -> set[int]:
-        """End the pairs of features that begin anew, and return the features of these pairs."""
+        """End the pairs of features that start over, and return the features of these pairs."""
         lasts = [pair.first not in anew and pair.second not in anew for pair in self.pairs]
         keep = np.array([True] * (1 + self.width) + lasts)
         for name in _fresh_values(0):

@@ -55,8 +55,8 @@ class IncrementalSAGE(IncrementalImportance):
     storage
         Settings of the storage trees; None for the defaults.
     fresh
-        Whether to draw background rows anew for each step instead of once per event. The expectation is the same, but
-        the variance is larger. Conditional removal always draws anew.
+        Whether to draw new background rows for each step instead of once per event. The expectation is the same, but
+        the variance is larger. Conditional removal always draws new rows.
     corrected
         Whether to remove the bias of a finite m where that is possible: for squared and Brier loss with m of at least
         2, and for cross-entropy with m of at least 3. See `biased`.

@@ -11,7 +11,7 @@ and the curve of a constant equals the constant exactly. Grid and curve are smoo
 linear in the feature, curve - slope · grid is the same at every point however the grid moves. The variance of the
 predictions at a point is computed as in `glasstream.explain.smoothing`.
 
-A point is dropped when a row lacks it, because the feature or the category has fallen out of use. It starts anew when
+A point is dropped when a row lacks it, because the feature or the category has fallen out of use. It starts over when
 it returns. The same holds for a place that another category takes over, and for an output that the model no longer has.
 """
 

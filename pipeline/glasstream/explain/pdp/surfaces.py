@@ -38,7 +38,7 @@ class Surface:
     def update(
         self, points: Floats, answers: Floats, categorical: NDArray[np.bool_], outputs: Sequence[str | None]
     ) -> None:
-        """Add rows in order. The surface starts anew if the outputs or the shape of the grid change.
+        """Add rows in order. The surface starts over if the outputs or the shape of the grid change.
 
         Parameters
         ----------

@@ -39,7 +39,7 @@ class Wanted:
     rows
         Number of whole background rows (iSAGE). They are different rows if the reservoir holds that many.
     fresh
-        Whether to draw the whole rows anew for each step of iSAGE instead of once for all steps.
+        Whether to draw new whole rows for each step of iSAGE instead of once for all steps.
     """
 
     values: int = 0

@@ -1,7 +1,7 @@
 """How the entries of a stream are numbered in the records that are published.
 
 Usually a stream has one timeline, of its rows. With `explain.unlabelled` it has two: importance and all else that needs
-labels goes by rows, and effects go by events, in which the number of a row is the `seq` of its event.
+labels is indexed by row, and effects by event, in which the number of a row is the `seq` of its event.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Timeline:
     """One timeline of a stream, up to the newest aggregated entry."""
 
     part: int
-    """Part of the explanations that goes by it."""
+    """Part of the explanations that is indexed by it."""
     row: int
     """Newest row; on the timeline of events -1 before the first."""
     seq: int = 0

@@ -1,7 +1,7 @@
 """The state from which a stream's learner resumes, as an object and as plain data.
 
 Plain data are JSON values and arrays in a frame (`glasstream_topics.frames`). Reading them executes nothing. Everything
-that settings determine is not written but made anew, and everything that a kernel or the learner relies on is checked.
+that settings determine is not written but recomputed, and everything that a kernel or the learner relies on is checked.
 A state is plain if its model learns in compiled code, or is already trained, and no method keeps trees of River
 (`isage.removal=conditional`).
 """
@@ -151,7 +151,7 @@ def reason_for_key(settings: Settings) -> str | None:
     reason = _reason_for_pickle(settings) if settings.checkpoint.seconds else None
     if reason is None:
         return None
-    return f"{reason}, so checkpoints are pickles; with checkpoint.seconds=0, there are none, and a restart learns anew"
+    return f"{reason}, so checkpoints are pickles; without checkpoints (checkpoint.seconds=0), a restart relearns all"
 
 
 def _reason_for_pickle(settings: Settings) -> str | None:

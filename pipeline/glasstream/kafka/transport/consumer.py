@@ -407,7 +407,7 @@ class Consumer(driver.Consumer):
         return await self._thread.bounds(tp)  # type: ignore[no-any-return]
 
     async def refresh(self) -> None:
-        """Ask for the topics anew."""
+        """Request the topics again."""
         await self._thread.refresh()
 
     async def committed(self, tps: set[TP]) -> dict[TP, int | None]:

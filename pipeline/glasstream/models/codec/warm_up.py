@@ -24,7 +24,7 @@ def warm_up() -> None:
 def predictors() -> Iterator[tuple[str, Predictor]]:
     """Yield a small model of each form that has kernels, and the name of the form.
 
-    The models are read from the bytes of a snapshot, because numba compiles anew for arrays of another kind. Explainers
+    The models are read from the bytes of a snapshot, because numba recompiles for arrays of another kind. Explainers
     have arrays of snapshots, and a learner's arrays have the same form (see `arrays.sealed`).
     """
     for meta, arrays in orjson.loads(files(__package__).joinpath(SAMPLES).read_bytes()):

@@ -33,7 +33,7 @@ _MISSING: Final = np.empty((0, 0))
 def sealed(values: object, dtype: npt.DTypeLike) -> Array:
     """Return a read-only, contiguous, aligned array of `dtype` with the content of `values`.
 
-    numba compiles a kernel anew for every combination of these properties. Arrays of a snapshot are read-only views of
+    numba recompiles a kernel for every combination of these properties. Arrays of a snapshot are read-only views of
     its bytes, so every array that enters a kernel gets the same properties.
     """
     array = np.require(values, dtype, ("C", "A")).view()  # the view leaves the owner's flags unchanged

@@ -238,7 +238,7 @@ def _one_hot(transformer: Any, columns: Columns, script: _Script) -> Columns:
     if transformer.drop_first:
         raise NotCompilable(
             "a OneHotEncoder with drop_first has no compiled form: which name comes first depends on the text of "
-            "categories that nobody has met"
+            "categories that were never seen"
         )
     zeros = transformer._zero_dict  # empty with drop_zeros
     found: dict[str, _Column] = {}
