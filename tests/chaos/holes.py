@@ -26,7 +26,7 @@ from tests.support.deployment import READERS, SETTINGS, Deployment, make_a_hole,
 from tests.support.logs import messages, reference
 
 NOTHING = "nothing"
-AGAIN = "requests and their snapshots again"
+AGAIN = "requests and their snapshots"
 """Words that the learner logs once for each repair."""
 
 

@@ -45,7 +45,7 @@ def test_killed_workers_have_successors_that_go_on_exactly_and_what_the_queues_l
     make_a_hole(deployment, "contributions", second, 5_200)
     deployment.wait_published("s", 5_199)
     assert_same(deployment, expected)
-    assert deployment.log("learner-1").count("requests and their snapshots again") >= 2, deployment.log("learner-1")
+    assert deployment.log("learner-1").count("requests and their snapshots") >= 2, deployment.log("learner-1")
 
 
 def test_a_worker_that_was_paused_past_its_session_can_add_nothing(deploy: Deploy) -> None:

@@ -47,6 +47,13 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
         "paper",
     ): "takes hours on data sets that are not here; tests/lab/command/test_paper.py runs a small one",
     ("glasstream", "model"): "needs a stream of a trained model; tests/integration/test_pushed.py replaces one",
+    ("./ops/test",): "these tests are what it runs",
+    (
+        "glasstream",
+        "intake",
+        "try",
+        "--file",
+    ): "needs a file of messages; tests/app/operate/test_intake_try.py reads one",
     ("glasstream", "health"): "asks a port of its own container; tests/app/command/test_health.py asks one of its own",
 }
 """Beginnings of commands that no test machine can run, or none in a minute. They are looked at all the same."""

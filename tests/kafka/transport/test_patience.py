@@ -173,6 +173,30 @@ def test_what_does_not_heal_ends_it(clock: Clock, code: int) -> None:
         producer(fake, TimedPatience(clock)).commit([RECORD])
 
 
+class ClosedHalfway(FakeProducer):
+    """Learns that a record was not delivered while it takes the next ones, and then takes none, as librdkafka does."""
+
+    def __init__(self, code: int, times: int) -> None:
+        super().__init__()
+        self.code, self.times = code, times
+
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
+        if self.times and self.open:
+            self.times -= 1
+            self.owner._note_failure(KafkaError(self.code, "said so"), None)
+            raise raised(KafkaError._STATE)
+        super().produce(topic, value, key, partition)
+
+
+def test_a_client_that_takes_no_further_record_writes_the_transaction_again(clock: Clock) -> None:
+    for code, times in ((KafkaError._MSG_TIMED_OUT, 9), (KafkaError.MSG_SIZE_TOO_LARGE, 2)):
+        fake = ClosedHalfway(code, times)
+        producer(fake, TimedPatience(clock)).commit([RECORD] * 3)
+        assert fake.log == [b"v"] * 3 and fake.aborted == times
+    with pytest.raises(BrokerError, match="attempt 3 of 3: said so"):
+        producer(ClosedHalfway(KafkaError.MSG_SIZE_TOO_LARGE, 3), TimedPatience(clock)).commit([RECORD] * 3)
+
+
 def test_a_topic_that_is_missing_is_not_waited_for(clock: Clock) -> None:
     fake = FakeProducer(*LASTING * 3, there=False)
     with pytest.raises(BrokerError, match="topics verify"):

@@ -205,13 +205,15 @@ class TransactionalProducer:
                     attempts = 0
                     continue
                 why = self._failure or cause  # the commit itself reports only that records were not delivered
-                if self._patience is not None and cause.txn_requires_abort() and heals(why):
+                # A client whose transaction must be aborted takes no further record, and says only that.
+                aborted = cause.txn_requires_abort() or cause.code() == KafkaError._STATE
+                if self._patience is not None and aborted and heals(why):
                     self._expect_there(topics)
                     self._rest(self._patience, why)
                     attempts = 0
                     continue
                 late = self._patience is None and time.monotonic() >= until
-                if attempts == ATTEMPTS or late or not cause.txn_requires_abort():
+                if attempts == ATTEMPTS or late or not aborted:
                     raise BrokerError(
                         f"a transaction of {self._id} to {', '.join(topics)} failed, attempt {attempts} of {ATTEMPTS}: "
                         f"{why.str()}; check that these topics exist (`glasstream topics verify`)"
