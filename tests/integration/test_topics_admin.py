@@ -1,7 +1,7 @@
 """Topics on a real Kafka: created as the contract says, and every deviation reported."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka.admin import (
@@ -25,6 +25,14 @@ from glasstream_topics.errors import TopicError
 from tests.support.topic_configs import TIMEOUT_S, alter, config, wait_until
 
 COUNTS = {"events": 2, "requests": 3}
+
+
+@pytest.fixture
+def client(kafka: str, prefix: str) -> Iterator[AdminClient]:
+    """A client whose topics of this test's prefix are deleted in the end."""
+    made = AdminClient({"bootstrap.servers": kafka})
+    yield made
+    admin.delete(made, prefix)
 
 
 def partitions(client: AdminClient) -> dict[str, int]:

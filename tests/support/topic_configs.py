@@ -1,22 +1,11 @@
 """Configurations of topics on a real Kafka."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from glasstream_topics import admin
-
 TIMEOUT_S = 30.0
-
-
-@pytest.fixture
-def client(kafka: str, prefix: str) -> Iterator[AdminClient]:
-    """A client whose topics of this test's prefix are deleted in the end."""
-    made = AdminClient({"bootstrap.servers": kafka})
-    yield made
-    admin.delete(made, prefix)
 
 
 def config(client: AdminClient, topic: str) -> dict[str, ConfigEntry]:
