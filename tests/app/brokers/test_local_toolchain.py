@@ -81,7 +81,7 @@ def test_a_docker_engine_serves_where_java_is_missing(bare: Path, monkeypatch: p
     """The engine here is one that says it answers and then does not: no image is pulled by this test."""
     program(bare / "docker", "echo 28.0")
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
-    assert "expected apache/kafka:4.1.1 to start in a container" in refusal()
+    assert "the Docker engine cannot start apache/kafka:4.1.1" in refusal()
 
 
 def test_a_docker_engine_without_its_package_names_the_extra(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,7 +194,7 @@ def test_an_option_for_a_new_epoch_that_is_left_on_discards_nothing_more() -> No
     pipeline.run(log(42))
     assert agreed(pipeline) == {1}
     pipeline.settings = pipeline.log.settings = old
-    with pytest.raises(StateError, match=r"seed: was 4, is .*epoch 1 already, so --new-epoch 1 is over"):
+    with pytest.raises(StateError, match=r"seed: was 4, is .*already in epoch 1, so --new-epoch 1 has no effect"):
         pipeline.run([])
     pipeline.settings = pipeline.log.settings = new
     pipeline.run(log(49), faults=10)
