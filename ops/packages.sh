@@ -21,7 +21,7 @@ packages() {
         command -v prometheus-alertmanager alertmanager > /dev/null || lacking+=(prometheus-alertmanager)
     fi
     ((${#lacking[@]})) || return 0
-    # What needs them says so.
+    # Without it, the script that needs a missing program reports it.
     command -v apt-get > /dev/null || return 0
     [[ "$(id -u)" == 0 ]] || root=(sudo)
     echo "installing with apt-get: ${lacking[*]} ..." >&2

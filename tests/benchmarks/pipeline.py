@@ -1,11 +1,11 @@
 """Throughput of the whole pipeline on a real Kafka, as a ratio to a bare River loop on the same events.
 
     python tests/benchmarks/pipeline.py [--models forest,tree,linear] [--repeats 3] [--broker local|HOST:PORT]
-        [--explain ipfi,isage,ipdp] [--explainers 1,2] [--set isage.inner_samples=100] [--latency]
+        [--explain ipfi,isage,ipdp] [--explainers 1,2] [--set isage.inner_samples=100] [--per-message 1] [--latency]
 
-The bare loop predicts and learns, nothing else. The pipeline is learner, explainers and aggregator, events in arrays of
-100, timed from the first event to the last committed record, after a warm-up stream. Bare and pipeline runs alternate;
-one JSON line a model and number of explainers, with medians:
+The bare loop predicts and learns, nothing else. The pipeline is learner, explainers and aggregator, with 100 events in
+each message (or `--per-message`), timed from the first event to the last committed record, after a warm-up stream. Bare
+and pipeline runs alternate; one JSON line a model and number of explainers, with medians:
 
 - `bare`, `pipeline`: events/s; `ratio`: pipeline over bare
 - `learner_outside_river`: CPU of the learner beyond that of the bare loop, as a share of the bare loop
@@ -201,11 +201,11 @@ def measure(model: str, explainers: int, options: argparse.Namespace) -> dict[st
                 for instance in range(number):
                     children.add(stage, f"{stage}-{instance + 1}")
             deployment = Deployment(settings, children)
-            deployment.through("warm-up", stream[:WARM_UP])
+            deployment.through("warm-up", stream[:WARM_UP], options.per_message)
             bares, pipelines = [], []
             for number in range(repeats):
                 bares.append(bare(model, stream))
-                pipelines.append(deployment.through(f"run-{number}", stream))
+                pipelines.append(deployment.through(f"run-{number}", stream, options.per_message))
             children.stop()
         line = summary(model, explainers, options, stream, bares, pipelines)
         if options.latency:
@@ -274,6 +274,7 @@ def main() -> None:
     parser.add_argument("--explain", default="ipfi")
     parser.add_argument("--explainers", default="1", help="numbers of explainers, one after the other")
     parser.add_argument("--set", dest="assignments", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--per-message", type=int, default=ROWS_PER_MESSAGE, help="events in each message")
     parser.add_argument("--latency", action="store_true")
     options = parser.parse_args()
     for model in options.models.split(","):

@@ -47,12 +47,12 @@ def _loaded(point: EntryPoint) -> click.Command:
     try:
         command: click.Command = point.load()
     except ImportError as error:
-        said = f"{point.name}: expected {point.value} of an installed package, but {error}; install the package again"
+        reason = f"{point.name}: expected {point.value} of an installed package, but {error}; install the package again"
 
         @click.command(short_help="Cannot be loaded.", context_settings={"ignore_unknown_options": True})
         @click.argument("arguments", nargs=-1)
         def command(arguments: tuple[str, ...]) -> None:
-            raise InputError(said)
+            raise InputError(reason)
 
     return command
 

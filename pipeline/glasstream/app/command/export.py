@@ -61,8 +61,8 @@ def export(
     grows = follow or len(topics) > 1 or out.is_dir()
     with reached(load_settings(common), data) as settings:
         if grows:
-            with closing(Folder(out, chosen)) as sink:
-                count = add(settings, topics, sink, streams, _warn, every if follow else None)
+            with closing(Folder(out, chosen)) as folder:
+                count = add(settings, topics, folder, streams, _warn, every if follow else None)
             click.echo(f"{count:,} rows added to {out}")
             return 0
         count = write(settings, topics[0], out, chosen, streams, _warn)

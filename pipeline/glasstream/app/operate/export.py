@@ -1,4 +1,4 @@
-"""Write the records of public topics to a file that other tools read, or add them to a database or a folder."""
+"""Write the records of public topics to a file that other tools read, or add them to a folder."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from glasstream.app.operate.progress import Sink
+from glasstream.app.operate.folder import Folder
 from glasstream.app.operate.table_files import WRITERS
 from glasstream.base.errors import InputError
 from glasstream.flow.settings import Settings
@@ -72,12 +72,12 @@ def export(
 def add(
     settings: Settings,
     topics: Sequence[str],
-    sink: Sink,
+    folder: Folder,
     streams: Collection[str],
     say: Callable[[str], None],
     every: float | None = None,
 ) -> int:
-    """Add the records of topics to the tables of a database or a folder, and return the number of rows.
+    """Add the records of topics to the tables of a folder, and return the number of rows.
 
     A table is continued behind its last record. Records are committed in batches, each with the offsets behind it, so
     that every record is added exactly once, however often exports are interrupted.
@@ -86,8 +86,8 @@ def add(
     ----------
     topics
         Names of public topics, with or without the prefix.
-    sink
-        The database or folder.
+    folder
+        Where the tables are.
     streams
         Names of the streams to add; none for all of them.
     say
@@ -99,7 +99,7 @@ def add(
     Raises
     ------
     InputError
-        There is no such topic, or the database or folder cannot be written or holds something else.
+        There is no such topic, or the folder cannot be written or holds something else.
     TopicError
         The broker does not have a topic.
     BrokerError, VersionError
@@ -109,7 +109,7 @@ def add(
     for name in names:
         _opened(settings, name, streams, follow=False).close()  # without the topic, make no table
     with ExitStack() as stack:
-        feeds = [stack.enter_context(_feed(settings, sink, name, streams, every is not None, say)) for name in names]
+        feeds = [stack.enter_context(_feed(settings, folder, name, streams, every is not None, say)) for name in names]
         if every is None:
             count = sum(map(_all, feeds))
             for feed in feeds:
@@ -137,13 +137,13 @@ class _Feed:
     table: str
     layout: Layout[Any]
     records: Reader[Any]
-    sink: Sink
+    folder: Folder
     pending: list[Any] = field(default_factory=list)
     since: float = 0.0
 
     def commit(self) -> int:
         """Commit what is pending, and return the number of rows."""
-        count = self.sink.append(self.table, self.layout, self.pending, self.records.positions)
+        count = self.folder.append(self.table, self.layout, self.pending, self.records.positions)
         self.pending = []
         return count
 
@@ -151,7 +151,7 @@ class _Feed:
 @contextmanager
 def _feed(
     settings: Settings,
-    sink: Sink,
+    folder: Folder,
     name: str,
     streams: Collection[str],
     follow: bool,
@@ -160,7 +160,7 @@ def _feed(
     """Prepare a table, and open its topic behind the last record that the table has."""
     layout = Layout(TABLES[name].record)
     topic = settings.prefix + name
-    offsets = sink.prepare(name, layout, topic, TopicIdentity(connection(settings), topic)(), streams)
+    offsets = folder.prepare(name, topic, TopicIdentity(connection(settings), topic)(), streams)
     with _opened(settings, name, streams, follow=follow, start=offsets) as records:
         begin = records.positions
         for partition, offset in offsets.items():
@@ -169,7 +169,7 @@ def _feed(
                     f"{topic}[{partition}]: the records at offsets {offset} to {begin[partition] - 1} were deleted "
                     "before they were exported; export more often, or raise the topic's retention"
                 )
-        yield _Feed(name, layout, records, sink)
+        yield _Feed(name, layout, records, folder)
 
 
 def _all(feed: _Feed) -> int:

@@ -19,12 +19,29 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from glasstream.app.operate.progress import Content, expect_same
 from glasstream.app.operate.table_files import WRITERS
 from glasstream.base.errors import InputError
 from glasstream_topics.consume.tables import Layout, with_tables
 
 _LOCK: Final = ".glasstream.lock"
+
+
+class _Content(msgspec.Struct, frozen=True):
+    """What a table holds.
+
+    Attributes
+    ----------
+    topic
+        Full name of the topic.
+    topic_id
+        Id of the topic; None if its brokers give topics no ids.
+    streams
+        Names of the exported streams, in order; none for all of them.
+    """
+
+    topic: str
+    topic_id: str | None
+    streams: list[str]
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -42,7 +59,7 @@ class _State(msgspec.Struct, frozen=True):
         Offset of the next record of each partition.
     """
 
-    content: Content
+    content: _Content
     form: str
     files: int
     offsets: dict[int, int]
@@ -72,11 +89,22 @@ class Folder:
         self._states: dict[str, _State] = {}
         self._lock = self._locked()
 
-    def prepare(
-        self, table: str, layout: Layout[Any], topic: str, topic_id: str | None, streams: Collection[str]
-    ) -> dict[int, int]:
-        """Return the offsets at which to continue a table: see `glasstream.app.operate.progress.Sink`."""
-        content = Content(topic, topic_id, sorted(streams))
+    def prepare(self, table: str, topic: str, topic_id: str | None, streams: Collection[str]) -> dict[int, int]:
+        """Begin a table, or check that it can be continued, and return the offsets at which to continue.
+
+        Parameters
+        ----------
+        topic, topic_id
+            Full name and id of the topic; None if its brokers give topics no ids.
+        streams
+            Names of the streams to export; none for all of them.
+
+        Raises
+        ------
+        InputError
+            The table holds something else, or cannot be written.
+        """
+        content = _Content(topic, topic_id, sorted(streams))
         path = self._path / f"{table}.json"
         with self._writing():
             try:
@@ -85,7 +113,7 @@ class Folder:
                 state = _State(content, self._form, 0, {})
             except msgspec.DecodeError as error:
                 raise InputError(f"--out {path}: expected the state of an export, got: {error}") from error
-            expect_same(f"--out {self._path}: {table}", state.content, content)
+            _expect_same(f"--out {self._path}: {table}", state.content, content)
             if state.form != self._form:
                 raise InputError(f"--out {self._path}: {table} has {state.form} files; give --to {state.form}")
             if state.files and not (last := self._file(table, state.files - 1)).exists():
@@ -94,7 +122,13 @@ class Folder:
         return dict(state.offsets)
 
     def append(self, table: str, layout: Layout[Any], records: Sequence[Any], offsets: Mapping[int, int]) -> int:
-        """Add records as a file, and return the number of rows: see `glasstream.app.operate.progress.Sink`."""
+        """Commit records as a file, together with the offsets behind them, and return the number of rows.
+
+        Raises
+        ------
+        InputError
+            The table cannot be written.
+        """
         state = self._states[table]
         state = msgspec.structs.replace(state, offsets={**state.offsets, **offsets})
         count = 0
@@ -153,3 +187,34 @@ def _sync(path: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+def _expect_same(where: str, saved: _Content, current: _Content) -> None:
+    """Check that a table holds what is to be added to it.
+
+    Parameters
+    ----------
+    where
+        The table, for errors.
+
+    Raises
+    ------
+    InputError
+        It does not. The message says what to do.
+    """
+    if saved.topic != current.topic:
+        raise InputError(f"{where} holds {saved.topic}, not {current.topic}; give another --out")
+    if saved.streams != current.streams:
+        raise InputError(
+            f"{where} holds {_streams(saved.streams)}, not {_streams(current.streams)}; give another --out, or the "
+            "same --stream as before"
+        )
+    if None not in (saved.topic_id, current.topic_id) and saved.topic_id != current.topic_id:
+        raise InputError(
+            f"{where} holds another topic {saved.topic}, which was deleted since, or is on another Kafka (its id was "
+            f"{saved.topic_id}, and is {current.topic_id} now); give another --out"
+        )
+
+
+def _streams(names: list[str]) -> str:
+    return "the streams " + ", ".join(map(repr, names)) if names else "all streams"

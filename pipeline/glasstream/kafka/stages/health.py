@@ -72,8 +72,8 @@ class StageHealth(_Health[Stage]):
     def _waits(self) -> str | None:
         """Return why the stage makes no progress, or None if it does.
 
-        The reasons are: the stage starts, its group rebalances, brokers are down, a partition is stalled, or nobody
-        owns a partition. A worker without partitions is ready as long as other workers own all of them.
+        The reasons are: the stage starts, its group rebalances, brokers are down, or a partition is stalled or has no
+        owner. A worker without partitions is ready as long as other workers own all of them.
         """
         stage = self._source
         if stage.view.silent is not None:

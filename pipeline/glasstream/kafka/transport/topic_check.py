@@ -54,10 +54,10 @@ def check_topics(
         unseen = hidden(admin, [name for name in expected if name not in found], timeout)
     except KafkaException as error:
         admin.poll(0)
-        told = [one.str() for one in refusals if one.code() in _NOT_LET_IN]
-        if told:
+        rejections = [one.str() for one in refusals if one.code() in _NOT_LET_IN]
+        if rejections:
             raise BrokerError(
-                f"the broker at {connection.bootstrap} rejects this client: {told[-1]}; check the kafka.* "
+                f"the broker at {connection.bootstrap} rejects this client: {rejections[-1]}; check the kafka.* "
                 "settings (sasl.username, sasl.password, ssl.*)"
             ) from error
         raise BrokerError(
