@@ -86,7 +86,7 @@ class Aggregated:
     def feed(self, task: AggregatorTask, first: int, values: Sequence[bytes]) -> None:
         """Aggregate messages from an offset on."""
         for offset, value in enumerate(values, first):
-            asyncio.run(task.feed(ConsumerRecord("contributions", 0, offset, b"s", value)))
+            asyncio.run(task.feed([ConsumerRecord("contributions", 0, offset, b"s", value)]))
 
 
 def committed(task: AggregatorTask) -> dict[bytes, bytes]:

@@ -123,7 +123,7 @@ async def refused(messages: list[Message], settings: Settings) -> int:
     for message in messages:
         aggregator = aggregators[message.partition()]
         await aggregator.feed(
-            ConsumerRecord("contributions", message.partition(), message.offset(), message.key(), message.value())
+            [ConsumerRecord("contributions", message.partition(), message.offset(), message.key(), message.value())]
         )
         aggregator.collect()
     return sum(aggregator.damaged for aggregator in aggregators)
@@ -233,7 +233,7 @@ def test_what_has_no_partition_or_no_answer_to_what_was_asked_is_left_out() -> N
     some = {name: array for name, array in answer.values.items() if not name.startswith("isage")}
     for other in (replace(answer, partition=9), replace(answer, values=some), replace(answer, loss="hinge")):
         message = ConsumerRecord("contributions", answer.partition, 0, b"s", contributions.encode(other))
-        asyncio.run(aggregator.feed(message))
+        asyncio.run(aggregator.feed([message]))
     assert aggregator.damaged == 3 and aggregator.core.streams == {}
 
 

@@ -37,9 +37,9 @@ class Hesitant(Total):
         super().__init__(partition, out)
         self.go = asyncio.Event()
 
-    async def feed(self, message: ConsumerRecord) -> None:
+    async def use(self, message: ConsumerRecord) -> None:
         await self.go.wait()
-        await super().feed(message)
+        await super().use(message)
 
 
 def remove(bootstrap: str, topic: str, before: int) -> None:

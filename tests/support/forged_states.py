@@ -24,7 +24,7 @@ START = SETTINGS.explain.first_row
 def feed(task: AggregatorTask, cuts: list[int]) -> None:
     for first, end in pairwise(cuts):
         data = contributions.encode(replace(block(first, end), stream="s"))
-        asyncio.run(task.feed(ConsumerRecord("contributions", 0, first, b"s", data)))
+        asyncio.run(task.feed([ConsumerRecord("contributions", 0, first, b"s", data)]))
 
 
 def committed(task: AggregatorTask) -> dict[bytes, bytes]:

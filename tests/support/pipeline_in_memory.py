@@ -166,7 +166,8 @@ class State(Protocol):
     """State that a stage keeps of a partition: `glasstream.kafka.transport.stateful.PartitionState`."""
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int: ...
-    async def feed(self, message: ConsumerRecord) -> None: ...
+    async def feed(self, run: Sequence[ConsumerRecord]) -> None: ...
+    def used(self) -> int: ...
     def collect(self) -> Outputs: ...
     def committed(self) -> None: ...
     def dropped(self) -> None: ...
@@ -200,7 +201,15 @@ CRASHES = ("in feed", "after collect", "after before", "in the transaction", "af
 class Worker:
     """A stage with state, for one partition, from its take-over to its death."""
 
-    def __init__(self, log: Log, stage: str, partition: int, reads: str, make: Callable[[Log], State]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        stage: str,
+        partition: int,
+        reads: str,
+        make: Callable[[Log], State],
+        most: Callable[[], int] = lambda: 1,
+    ) -> None:
         self.log, self.stage, self.partition = log, stage, partition
         self.name = f"{stage}[{partition}]"
         self.owner = log.open(stage, partition)
@@ -210,18 +219,23 @@ class Worker:
         progress = log.partitions[f"progress.{stage}", partition]
         self._at = self.state.restore(progress.newest(), self._input.low, self._input.high)
         self._topic = reads
+        self._most = most
         self.idle = False
         self._feeding = asyncio.ensure_future(self._feed())
 
     async def _feed(self) -> None:
         while True:
-            found = self._input.next(self._at)
-            self.idle = found is None
-            if found is not None:
+            run, at, most = list[ConsumerRecord](), self._at, self._most()
+            while len(run) < most and (found := self._input.next(at)) is not None:
                 at, entry = found
                 name = self.log.settings.prefix + self._topic
-                await self.state.feed(ConsumerRecord(name, self.partition, at, entry.key, entry.value, entry.headers))
-                self._at = at + 1
+                run.append(ConsumerRecord(name, self.partition, at, entry.key, entry.value, entry.headers))
+                at += 1
+            self.idle = not run
+            if run:
+                await self.state.feed(run)
+                assert self.state.used() == at
+                self._at = at
             await asyncio.sleep(0)
 
     def check(self) -> None:
@@ -401,9 +415,13 @@ class Pipeline:
             "novelty": ("events", lambda log: NoveltyTask(partition, settings, fitter)),
             "labels": ("labels", lambda log: LabelsTask(partition, settings)),
         }
-        worker = self.workers[stage, partition] = Worker(self.log, stage, partition, *make[stage])
+        worker = self.workers[stage, partition] = Worker(self.log, stage, partition, *make[stage], self._most_of_a_run)
         worker.followers = followers
         return worker
+
+    def _most_of_a_run(self) -> int:
+        """Return how many messages the next run has at most."""
+        return self.chance.choice((1, 2, 7, 100))
 
     def reassign(self) -> None:
         """Distribute the partitions of `explain.requests` among the explainers anew."""
@@ -526,8 +544,11 @@ class Pipeline:
 
     async def _play(self, messages: Sequence[tuple[bytes | None, bytes | None, str]], faults: int) -> None:
         at = sorted(self.chance.randrange(len(messages) + 1) for _ in range(faults))
+        more = 0
         for number, message in enumerate(messages):
             self.log.send(*message)
+            if more := more - 1 if more else self.chance.choice((0, 0, 1, 6, 30)):
+                continue  # the workers find several messages at once
             await self.step()
             while at and at[0] <= number:
                 at.pop(0)

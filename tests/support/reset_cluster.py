@@ -110,7 +110,7 @@ class Cluster:
                 kill_aggregator = None
                 aggregator, at = self.aggregator()
             for offset in range(at, len(self.contributions)):
-                await aggregator.feed(ConsumerRecord("contributions", 0, offset, b"", self.contributions[offset]))
+                await aggregator.feed([ConsumerRecord("contributions", 0, offset, b"", self.contributions[offset])])
             at = len(self.contributions)
             self._take(aggregator.collect(), "progress.aggregator")
             if done and not outputs:
@@ -124,7 +124,7 @@ class Cluster:
         async def feed() -> None:
             for offset in range(start, len(self.log)):
                 key, value = self.log[offset]
-                await learner.feed(ConsumerRecord("events", 0, offset, key, value))
+                await learner.feed([ConsumerRecord("events", 0, offset, key, value)])
                 await asyncio.sleep(0)
 
         return asyncio.ensure_future(feed())

@@ -32,6 +32,6 @@ def watched(key: Key | None) -> State:
     broker, task = Broker(), novelty_task(key)
     task.restore({}, 0, len(LOG))
     for message in LOG[:60]:
-        asyncio.run(task.feed(message))
+        asyncio.run(task.feed([message]))
         broker.commit(task)
     return broker.state

@@ -88,7 +88,14 @@ class Total:
         self.restored = True
         return self.next
 
-    async def feed(self, message: ConsumerRecord) -> None:
+    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+        for message in run:
+            await self.use(message)
+
+    def used(self) -> int:
+        return self.next
+
+    async def use(self, message: ConsumerRecord) -> None:
         self.fed.append(message.offset)
         value = message.value or b"0"
         if value.startswith(b"/"):

@@ -135,7 +135,7 @@ def test_the_learner_waits_when_it_can_forget_nothing_more() -> None:
 
         async def feed() -> None:
             for offset, value in enumerate(messages(0, 2_000)):
-                await learner.feed(ConsumerRecord("events", 0, offset, b"s", value))
+                await learner.feed([ConsumerRecord("events", 0, offset, b"s", value)])
 
         feeding = asyncio.ensure_future(feed())
         while not (learner._holding_back or feeding.done()):

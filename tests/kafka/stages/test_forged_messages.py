@@ -42,7 +42,7 @@ CHOSEN = (
 def give(task: AggregatorTask, *blocks: Contributions) -> None:
     for one in blocks:
         data = contributions.encode(one)
-        asyncio.run(task.feed(ConsumerRecord("contributions", 0, task.core.next_offset, b"s", data)))
+        asyncio.run(task.feed([ConsumerRecord("contributions", 0, task.core.next_offset, b"s", data)]))
 
 
 def shifted(first: int, by: int, **fields: Any) -> Contributions:

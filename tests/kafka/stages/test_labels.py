@@ -22,7 +22,7 @@ LOG = [ConsumerRecord("labels", 1, 3 + n, b"s", value, (("h", b"v"),)) for n, va
 
 def feed(stage: LabelsTask, *messages: ConsumerRecord) -> Outputs:
     for message in messages:
-        asyncio.run(stage.feed(message))
+        asyncio.run(stage.feed([message]))
     return stage.collect()
 
 
@@ -92,7 +92,7 @@ def test_the_learner_says_how_many_labels_came_and_how_many_did_not() -> None:
     labelled = [{"id": n, "x": {"a": float(n)}, "y": n % 2 > 0} for n in range(8, 15)]
     labels = [{"id": n, "y": n % 2 > 0} for n in (0, 7, 6)]
     for offset, content in enumerate([late, labels[:1], labelled, labels[1:]]):
-        asyncio.run(learner.feed(ConsumerRecord("events", home, offset, b"s", orjson.dumps(content))))
+        asyncio.run(learner.feed([ConsumerRecord("events", home, offset, b"s", orjson.dumps(content))]))
     found = {sample.metric: sample.value for sample in learner.samples()}
     assert (found[LABELS_JOINED], found[LABELS_MISSED], found[EVENTS_WAITING]) == (3, 4, 1)
     for record in learner.collect().progress:

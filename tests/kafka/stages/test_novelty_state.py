@@ -30,7 +30,7 @@ def run(broker: Broker, chance: random.Random | None, every: float) -> int:
         stage = partition()
         begin = stage.restore(broker.state, 0, len(LOG))
         for message in LOG[begin:]:
-            asyncio.run(stage.feed(message))
+            asyncio.run(stage.feed([message]))
             if chance is None or chance.random() < every:
                 broker.commit(stage)
             if chance is not None and chance.random() < 0.05:
@@ -54,7 +54,7 @@ def test_what_is_read_again_is_bounded_by_the_anchors() -> None:
     broker, stage = Broker(), partition()
     stage.restore({}, 0, len(LOG))
     for message in LOG:
-        asyncio.run(stage.feed(message))
+        asyncio.run(stage.feed([message]))
         broker.commit(stage)
     restored = progress_novelty.restore(broker.state)
     assert restored.partition is not None and restored.partition.offset == len(LOG)
@@ -78,7 +78,7 @@ def test_other_settings_are_refused_and_a_new_epoch_begins_where_they_end() -> N
     broker.commit(anew)
     assert list(broker.state) == [PARTITION_KEY], "nothing of the epoch before is kept"
     for message in LOG[:30]:
-        asyncio.run(anew.feed(ConsumerRecord("events", 0, len(LOG) + message.offset, message.key, message.value)))
+        asyncio.run(anew.feed([ConsumerRecord("events", 0, len(LOG) + message.offset, message.key, message.value)]))
         broker.commit(anew)
     again = partition(load(assignments=[*other, "worker.new_epoch=2"]))
     assert again.restore(broker.state, 0, 2 * len(LOG)) >= len(LOG)
@@ -121,7 +121,7 @@ def test_after_retention_every_stream_goes_on(times: int) -> None:
                     stage = partition(settings)
                     assert stage.restore(broker.state, len(RARE), len(RARE)) == len(RARE)
                     broker.commit(stage)
-            asyncio.run(stage.feed(message))
+            asyncio.run(stage.feed([message]))
             broker.commit(stage)
     assert broken.records == whole.records
     assert {key for key, _ in whole.records} == {*KEYS}
@@ -136,7 +136,7 @@ def test_an_anchor_comes_by_time_for_who_waits_long(monkeypatch: pytest.MonkeyPa
     stage.restore({}, 0, 0)
     broker = Broker()
     for offset, (key, value) in enumerate(RARE):
-        asyncio.run(stage.feed(ConsumerRecord("events", 0, offset, key, value)))
+        asyncio.run(stage.feed([ConsumerRecord("events", 0, offset, key, value)]))
         broker.commit(stage)
     anchored = []
     for at in (299.0, 300.0, 300.0, 300.0, 300.0, 300.0, 9000.0):

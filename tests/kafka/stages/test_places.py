@@ -153,7 +153,7 @@ def _task(chosen: Settings) -> LearnerTask:
 def _fed(task: LearnerTask, values: list[Sent], first: int = 0) -> int:
     async def feed() -> None:
         for offset, (key, value) in enumerate(values, first):
-            await task.feed(ConsumerRecord("events", 0, offset, key, value))
+            await task.feed([ConsumerRecord("events", 0, offset, key, value)])
 
     asyncio.run(feed())
     return first + len(values)

@@ -209,9 +209,9 @@ def test_while_a_model_is_tried_the_partition_says_so_and_uses_none_of_the_loops
         task.restore({}, 0, 0)
         values = [orjson.dumps(event(0)), events.model_mark(models.digest(data)), orjson.dumps(event(1))]
         first, mark, last = [ConsumerRecord("events", 0, number, b"s", one, 0) for number, one in enumerate(values)]
-        await task.feed(first)
+        await task.feed([first])
         assert task.stalled() is None
-        judging = asyncio.ensure_future(task.feed(mark))
+        judging = asyncio.ensure_future(task.feed([mark]))
         while not began.is_set():
             await asyncio.sleep(0)
         reason = task.stalled()
@@ -222,7 +222,7 @@ def test_while_a_model_is_tried_the_partition_says_so_and_uses_none_of_the_loops
         over.set()
         await judging
         assert task.stalled() is None
-        await task.feed(last)
+        await task.feed([last])
         outputs = task.collect()
         assert [record.topic.removeprefix("glasstream.") for record in outputs.records] == [
             "predictions", "predictions", "events.dead"

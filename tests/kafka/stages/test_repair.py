@@ -127,7 +127,7 @@ class Lossy:
 
         async def feed() -> None:
             for offset in range(start, len(LOG)):
-                await learner.feed(ConsumerRecord("events", 0, offset, *LOG[offset]))
+                await learner.feed([ConsumerRecord("events", 0, offset, *LOG[offset])])
                 await asyncio.sleep(0)
 
         return asyncio.ensure_future(feed())
@@ -137,7 +137,7 @@ class Lossy:
             for record in await self.explainer.handle(await self.requests.get()):
                 if not self._lost("contributions"):
                     offset = self.written["contributions"] - 1
-                    await self.aggregator.feed(ConsumerRecord("contributions", 0, offset, b"", record.value))
+                    await self.aggregator.feed([ConsumerRecord("contributions", 0, offset, b"", record.value)])
 
     def _lost(self, topic: str) -> bool:
         lost = (topic, self.written[topic]) in self.drops

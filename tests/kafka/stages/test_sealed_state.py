@@ -107,7 +107,7 @@ def test_an_anchor_that_an_older_key_has_sealed_is_sealed_again(monkeypatch: pyt
     anchored = {name for name, one in progress_novelty.restore(dict(state)).streams.items() if one.anchor >= 0}
     task, broker = novelty((NEW, OLD), state), Broker(state=dict(state))
     for message in LOG[task.core.position.offset : 60]:
-        asyncio.run(task.feed(message))
+        asyncio.run(task.feed([message]))
     for _ in range(4 * len(anchored)):
         now += 2 * SETTINGS.checkpoint.patience
         broker.commit(task)

@@ -68,7 +68,7 @@ class Owners:
         begin: int = task.restore(dict(self.state), low, high)
         first = max(begin, FIRST)
         for offset in range(first, self.end):
-            asyncio.run(task.feed(ConsumerRecord("in", 0, offset, b"s", MESSAGE)))
+            asyncio.run(task.feed([ConsumerRecord("in", 0, offset, b"s", MESSAGE)]))
         self.end += 2
         for record in task.collect().progress:
             if record.value is None:

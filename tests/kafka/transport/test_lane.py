@@ -76,9 +76,9 @@ class FakeStage:
         self.taken_again.append(lane)
 
 
-def event(offset: int, follows: int | None = None, timestamp: float = 0.0) -> Any:
+def event(offset: int, follows: int | None = None, timestamp: float = 0.0, value: bytes = b"1") -> Any:
     message = SimpleNamespace(
-        topic="in", partition=0, offset=offset, follows=offset if follows is None else follows, key=None, value=b"1",
+        topic="in", partition=0, offset=offset, follows=offset if follows is None else follows, key=None, value=value,
         headers=(), timestamp=timestamp,
     )  # fmt: skip
     return SimpleNamespace(message=message)
@@ -150,6 +150,20 @@ def test_a_partition_whose_message_waits_takes_and_reads_on() -> None:
     lane = in_a_loop(waits, FakeStage(consumer))
     assert lane.stalled == "a model cannot be opened" and not consumer.held
     assert lane.sequence is not None and lane.sequence.next_offset == 5
+
+
+def test_a_run_is_bounded_in_messages_and_bytes_and_reading_goes_on_when_few_are_left() -> None:
+    consumer = FakeConsumer(0, 30)
+
+    async def takes(lane: OpenLane, stage: FakeStage) -> None:
+        for offset in range(10):
+            lane.offer(event(offset, value=b"x" * 10))
+        assert [message.offset for _, message in lane.next_run(2, 1_000)] == [0, 1] and consumer.held
+        assert [message.offset for _, message in lane.next_run(100, 0)] == [2]
+        assert [message.offset for _, message in lane.next_run(100, 25)] == [3, 4, 5] and consumer.held
+        assert [message.offset for _, message in lane.next_run(100, 1_000)] == [6, 7, 8, 9] and not consumer.held
+
+    in_a_loop(takes, FakeStage(consumer))
 
 
 def test_a_hole_in_what_is_produced_again_is_gone_over(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,8 +24,10 @@ from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
 from glasstream.kafka.transport.snapshot_table import TableSpec
 from glasstream.kafka.transport.stateless import StatelessStage
 from tests.support.transport_harness import (
+    Gate,
     Total,
     Totals,
+    committed_offset,
     embedded_topics,
     numbers,
     options,
@@ -65,7 +68,7 @@ class Below(Total):
 
 
 class Raises(Total):
-    async def feed(self, message: ConsumerRecord) -> None:
+    async def use(self, message: ConsumerRecord) -> None:
         raise ZeroDivisionError(message.place)
 
 
@@ -145,10 +148,10 @@ class Hesitant(Total):
         super().__init__(partition, out)
         self.go = asyncio.Event()
 
-    async def feed(self, message: ConsumerRecord) -> None:
+    async def use(self, message: ConsumerRecord) -> None:
         if message.partition == 0:
             await self.go.wait()
-        await super().feed(message)
+        await super().use(message)
 
 
 def test_a_partition_that_holds_back_is_read_no_further_and_the_others_go_on(
@@ -171,6 +174,25 @@ def test_a_partition_that_holds_back_is_read_no_further_and_the_others_go_on(
             totals.made[0].go.set()  # type: ignore[attr-defined]
             await until(lambda: totals.counted() == 600)
         assert stage.lost == 0
+
+    asyncio.run(run())
+
+
+def test_what_is_used_of_a_run_is_acknowledged_while_the_rest_waits(
+    embedded: EmbeddedKafka, link: Connection, topics: str, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    produce(embedded.bootstrap, f"{topics}in", [*[b"1"] * 5, gate.message, *[b"1"] * 4])
+    totals = Totals(topics)
+
+    async def run() -> None:
+        async with running(total_stage(link, topics, totals)):
+            await until(gate.is_reached)
+            await until(lambda: committed_offset(embedded.bootstrap, f"{topics}total", f"{topics}in") == 5)
+            assert read_all(embedded.bootstrap, f"{topics}out") == [[b"%d" % n for n in range(1, 6)]]
+            gate.open()
+            await until(lambda: committed_offset(embedded.bootstrap, f"{topics}total", f"{topics}in") == 10)
+        assert read_all(embedded.bootstrap, f"{topics}out") == [[b"%d" % n for n in range(1, 11)]]
 
     asyncio.run(run())
 
@@ -325,11 +347,11 @@ def test_stages_run_on_the_embedded_broker(embedded: EmbeddedKafka, prefix: str)
 class Busy(Total):
     """Keeps the event loop while it uses a message."""
 
-    async def feed(self, message: ConsumerRecord) -> None:
+    async def use(self, message: ConsumerRecord) -> None:
         end = time.perf_counter() + 0.02
         while time.perf_counter() < end:
             pass
-        await super().feed(message)
+        await super().use(message)
 
 
 @pytest.mark.slow

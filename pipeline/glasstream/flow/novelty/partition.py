@@ -93,12 +93,16 @@ class PartitionDetector:
         """Whether a predecessor has already published the records of the current position."""
         return self.position < self._silent_until
 
-    def consume(self, message: Message) -> Iterator[StreamDetector | None]:
-        """Consume one message.
+    def consume(self, *messages: Message) -> Iterator[StreamDetector | None]:
+        """Consume messages, in the order of their offsets.
 
         Yield None for a pause, or a stream that is `due`. The caller must give that stream its map before it resumes
         the generator.
         """
+        for message in messages:
+            yield from self._consume(message)
+
+    def _consume(self, message: Message) -> Iterator[StreamDetector | None]:
         self.position = Position(message.offset, 0)
         name = stream_name(message, self.settings)
         if isinstance(name, str) and not isinstance(message.value, Oversized):

@@ -6,7 +6,7 @@ State and position go to `progress.aggregator` in the same transaction.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -142,7 +142,17 @@ class AggregatorTask:
         self._sent_offset = found.offset
         return begin
 
-    async def feed(self, message: ConsumerRecord) -> None:
+    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+        """Aggregate blocks. Yield to the loop after each one."""
+        for message in run:
+            self._offer(message)
+            await asyncio.sleep(0)
+
+    def used(self) -> int:
+        """Return the offset of the next block."""
+        return self.core.next_offset
+
+    def _offer(self, message: ConsumerRecord) -> None:
         """Aggregate one block."""
         below = self.core.below
         try:
@@ -176,7 +186,6 @@ class AggregatorTask:
                 block.first_row + block.count - 1,
                 block.reason,
             )
-        await asyncio.sleep(0)
 
     def _count_damaged(self, blocks: int, what: str) -> None:
         """Count blocks that are not used, and log when there is the 1st, the 10th, the 100th, ..."""

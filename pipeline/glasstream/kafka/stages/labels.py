@@ -7,12 +7,12 @@ letter that names the message's position.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from glasstream.base.errors import LostInputError
 from glasstream.base.sparse import logged
-from glasstream.events.message import Message, Oversized, Rejections
+from glasstream.events.message import Oversized, Rejections
 from glasstream.flow.learner.dead_letters import dead_letter, origin_only
 from glasstream.flow.settings import Settings
 from glasstream.kafka.health import catalogue
@@ -84,7 +84,16 @@ class LabelsTask:
         self._next_offset = self._sent_offset = start
         return start
 
-    async def feed(self, message: ConsumerRecord) -> None:
+    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+        """Move messages."""
+        for message in run:
+            self._move(message)
+
+    def used(self) -> int:
+        """Return the offset of the next message."""
+        return self._next_offset
+
+    def _move(self, message: ConsumerRecord) -> None:
         """Move one message."""
         dead = partial(self._dead_record, message)
         if isinstance(message.value, Oversized):
@@ -99,10 +108,7 @@ class LabelsTask:
     def _dead_record(self, message: ConsumerRecord) -> ProducerRecord:
         """Return the dead letter of a message that `events` refuses for its size. It names only the origin."""
         self.refused += 1
-        source = Message(
-            message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
-        )
-        rejections = Rejections(source, self.settings.epoch)
+        rejections = Rejections(message.message, self.settings.epoch)
         if isinstance(message.value, Oversized):
             detail = message.value.detail
         else:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from time import monotonic
@@ -263,14 +263,19 @@ class LearnerTask:
         records = dict(self._read(checkpoints.TOPIC.name, self.partition))
         return self._checkpoints.restore(records, epochs, aggregated, sent)
 
-    async def feed(self, message: ConsumerRecord) -> None:
-        """Learn one message, yielding to the loop and holding back between blocks of events."""
-        loop = asyncio.get_running_loop()
-        last = loop.time()
+    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+        """Learn messages, yielding to the loop and holding back between blocks of events."""
         self._look_at_aggregator()
-        source = Message(
-            message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
-        )
+        last = asyncio.get_running_loop().time()
+        for message in run:
+            last = await self._learn(message, last)
+
+    def used(self) -> int:
+        """Return the offset of the first message that is not used up."""
+        return self.core.position.offset
+
+    async def _learn(self, message: ConsumerRecord, last: float) -> float:
+        loop, source = asyncio.get_running_loop(), message.message
         if message.value is not None and named_model(message.value) is not None:
             await self._judge(source)
         since_look = used = 0
@@ -306,6 +311,7 @@ class LearnerTask:
         if ended is not None:
             await self._commit()
             self._checkpoints.end(ended.stream, ended.epoch)
+        return last
 
     async def _judge(self, mark: Message) -> None:
         """Let a thread read and check the model that a mark names, for as long as brokers do not give its file."""

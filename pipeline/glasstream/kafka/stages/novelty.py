@@ -9,7 +9,7 @@ committed position again without publishing, and fits the maps of that stretch a
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from time import perf_counter
@@ -18,7 +18,7 @@ import msgspec
 
 from glasstream.base.errors import LostInputError, StateError
 from glasstream.base.sparse import logged
-from glasstream.events.message import Message, Position
+from glasstream.events.message import Position
 from glasstream.flow.novelty.partition import PartitionDetector
 from glasstream.flow.novelty.stream import StreamDetector
 from glasstream.flow.settings import Settings
@@ -185,14 +185,11 @@ class NoveltyTask:
             log.info("%s: re-reading from offset %d up to %d", where, begin.offset, sent.offset)
         return begin.offset
 
-    async def feed(self, message: ConsumerRecord) -> None:
-        """Score the events of one message. Yield to the loop between events, and wait for maps."""
+    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+        """Score the events of messages. Yield to the loop between blocks of events, and wait for maps."""
         loop = asyncio.get_running_loop()
         last = loop.time()
-        source = Message(
-            message.topic, message.partition, message.offset, message.key, message.value, message.timestamp
-        )
-        for due in self.core.consume(source):
+        for due in self.core.consume(*(record.message for record in run)):
             self._give_up()
             self._ask()
             if due is not None:
@@ -205,6 +202,10 @@ class NoveltyTask:
             log.info("stream %r starts over after a reset mark", name)
             self._forget(name)
         self._ask()
+
+    def used(self) -> int:
+        """Return the offset of the first message that is not used up."""
+        return self.core.position.offset
 
     def _give_up(self) -> None:
         """End the records of streams that have given up their places."""

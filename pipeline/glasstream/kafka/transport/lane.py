@@ -113,13 +113,33 @@ class Lane(ABC):
 
     def next_waiting(self) -> tuple[Any, ConsumerRecord]:
         """Take the oldest waiting message. Resume reading when few are left."""
-        item = self.waiting.popleft()
-        self._taken = item[1]
+        return self.next_run(1, 0)[0]
+
+    def next_run(self, most: int, most_bytes: int) -> list[tuple[Any, ConsumerRecord]]:
+        """Take the oldest waiting messages. Resume reading when few are left.
+
+        Parameters
+        ----------
+        most
+            Largest number of messages.
+        most_bytes
+            Bytes of values after which no further message is taken.
+        """
+        run = [self.waiting.popleft()]
+        size = len(run[0][1].value or b"")
+        while self.waiting and len(run) < most and size < most_bytes:
+            run.append(self.waiting.popleft())
+            size += len(run[-1][1].value or b"")
+        self._taken = run[-1][1]
         if self.held and len(self.waiting) <= self.stage.options.queue_messages // 2:
             self.held = False
             if self.stall is None:
                 self.stage.app.consumer.release(self.tp)
-        return item
+        return run
+
+    def _oldest(self) -> ConsumerRecord | None:
+        """Return the oldest waiting message; without one, the last that was taken since the last measurement."""
+        return self.waiting[0][1] if self.waiting else self._taken
 
     def measure(self, now: float, longest: Callable[[int, int], float]) -> None:
         """Measure how long the oldest waiting message has waited; without one, the last that was taken meanwhile.
@@ -134,7 +154,7 @@ class Lane(ABC):
         longest
             Function that returns the longest time that the message at an offset of a partition can have waited.
         """
-        message = self.waiting[0][1] if self.waiting else self._taken
+        message = self._oldest()
         self._taken = None
         if message is None:
             self.wait = 0.0

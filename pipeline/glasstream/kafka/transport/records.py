@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from glasstream.events.message import Message
+
 Headers = tuple[tuple[str, bytes], ...]
 
 
@@ -24,6 +26,11 @@ class ConsumerRecord:
     def place(self) -> str:
         """Return the position as errors name it: `topic[partition]@offset`."""
         return f"{self.topic}[{self.partition}]@{self.offset}"
+
+    @property
+    def message(self) -> Message:
+        """Return what stages pass on to their partitions."""
+        return Message(self.topic, self.partition, self.offset, self.key, self.value, self.timestamp)
 
 
 class ProducerRecord(msgspec.Struct, frozen=True, gc=False):

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from faust.types import TP
 
 from glasstream.base.errors import FencedError, LostInputError, UnavailableError
+from glasstream.kafka.transport import sequence
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.group import Unknown, owners_of
 from glasstream.kafka.transport.lane import YIELD_AFTER, Lane, StalledLane
@@ -30,7 +31,6 @@ from glasstream.kafka.transport.patience import Patience, patiently
 from glasstream.kafka.transport.producers import ConfirmedProducer
 from glasstream.kafka.transport.progress import read_to_end, watermarks
 from glasstream.kafka.transport.records import ConsumerRecord, Outputs, ProducerRecord
-from glasstream.kafka.transport.sequence import Sequence
 from glasstream.kafka.transport.stage import Stage
 from glasstream.kafka.transport.transactions import ReplacedError, TransactionalProducer
 
@@ -42,6 +42,9 @@ _REVOKE_PATIENCE = 10.0
 _DRAIN_PATIENCE = 4.0
 #: Seconds between two checks whether a stop should continue to wait for a transaction.
 _LOOK = 0.5
+#: Most messages of a run that is fed at once, and the bytes after which a run ends. A run may exceed `commit_rows`.
+RUN_MESSAGES = 512
+RUN_BYTES = 128 * 1024
 #: Number of threads for transactions and take-overs. Further partitions take turns.
 _THREADS = 16
 
@@ -68,8 +71,16 @@ class PartitionState(Protocol):
             The stage cannot resume from the state. The worker ends with this error.
         """
 
-    async def feed(self, message: ConsumerRecord) -> None:
-        """Use the next message. This method may wait (to hold back) while other partitions continue."""
+    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+        """Use the next messages, in the order of their offsets.
+
+        How the messages of a partition are divided into runs changes no output. This method may wait, even in the
+        middle of a run (to hold back), while other partitions continue. It yields to the event loop at least as often
+        as `lane.YIELD_AFTER` says.
+        """
+
+    def used(self) -> int:
+        """Return the offset of the first message that is not used up. The stage acknowledges those before it."""
 
     def collect(self) -> Outputs:
         """Return everything produced since the last call, as of now.
@@ -107,10 +118,11 @@ class StateLane(Lane):
         self.state = state
         self.producer = taken.producer
         self.patience = taken.patience
-        self.sequence = Sequence(taken.start)
+        self.sequence = sequence.Sequence(taken.start)
         #: Digests by key of the state that this owner has found and written.
         self._written = taken.found
-        self._fed: Any = None
+        #: Messages of the run that is fed, or was fed last, and are not acknowledged.
+        self._run: list[tuple[Any, ConsumerRecord]] = []
         self._stopping = False
         self._due = asyncio.Event()
         self._collected = asyncio.Event()
@@ -129,11 +141,11 @@ class StateLane(Lane):
         since = loop.time()
         while True:
             while self.waiting:
-                event, message = self.next_waiting()
+                run = self.next_run(RUN_MESSAGES, RUN_BYTES)
+                self._run = [*self._run[-1:], *run]
                 begun = perf_counter()
-                await state.feed(message)
+                await state.feed([message for _, message in run])
                 steps.add("feed", perf_counter() - begun)
-                self._fed = event
                 if state.pending() >= limit:
                     self._collected.clear()
                     self._due.set()
@@ -158,7 +170,7 @@ class StateLane(Lane):
         """Commit everything produced until now, then acknowledge the messages that were used."""
         with self.stage.steps.time("collect"):
             outputs = self.state.collect()
-        fed, self._fed = self._fed, None
+        fed = self._take_used()
         self._collected.set()
         if outputs:
             self._writing = asyncio.get_running_loop().run_in_executor(self.stage.threads, self._write, outputs)
@@ -170,6 +182,18 @@ class StateLane(Lane):
                 self.state.committed()
         if fed is not None and self.open:
             fed.ack()  # acknowledges all earlier messages too: see Consumer._new_offset
+
+    def _take_used(self) -> Any:
+        """Return the event of the newest message that is used up, unless it was returned before."""
+        used, fed = self.state.used(), None
+        while self._run and self._run[0][1].offset < used:
+            fed, _ = self._run.pop(0)
+        return fed
+
+    def _oldest(self) -> ConsumerRecord | None:
+        """Return the first message that is not used up, which may be one of the run that is fed."""
+        used = self.state.used()
+        return next((message for _, message in self._run if message.offset >= used), super()._oldest())
 
     def _write(self, outputs: Outputs) -> None:
         """Deliver the records that must come first, then commit outputs and state in one transaction."""
