@@ -29,8 +29,9 @@ import numpy as np
 from river import base, forest, tree
 from river.datasets import synth
 
-from glasstream.models.online.live import Columns, LiveModel, LiveRegressor, take
+from glasstream.models.online.live import Columns, LiveModel, LiveRegressor
 from glasstream.models.river.catalogue import ClassesInOrder
+from glasstream.models.river.live import take
 
 SEED = 7
 TURN = 500

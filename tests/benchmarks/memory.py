@@ -34,7 +34,7 @@ import psutil
 from glasstream.app.brokers.local import local_kafka
 from glasstream.app.configuration import load
 from glasstream.flow.reference import Reference
-from glasstream.models.online.live import take
+from glasstream.models.river.live import take, to_river
 from glasstream_topics import events
 from tests.benchmarks.learning import MODELS, agrawal, learn_live
 from tests.support.deployment import Deployment
@@ -95,10 +95,10 @@ def of_forest(rows: int) -> dict[str, float]:
     targets = live.numbers_of(stream.labels)
     for first in range(0, rows, ROWS_A_MESSAGE):
         learn_live(live, stream, targets, first, first + ROWS_A_MESSAGE)
-    arrays = sum(array.nbytes for name, array in live._pool._asdict().items() if name != "I")  # I is F as integers
-    live.to_river()  # what is imported only now does not count
+    arrays = sum(array.nbytes for name, array in live.pool._asdict().items() if name != "I")  # I is F as integers
+    to_river(live)  # what is imported only now does not count
     tracemalloc.start()
-    river = live.to_river()
+    river = to_river(live)
     objects = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     sizes = {"arrays": arrays, "checkpoint": len(live.to_bytes()), "river": objects, "pickle": len(pickle.dumps(river))}

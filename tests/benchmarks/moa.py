@@ -30,7 +30,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: in it
 
 import numpy as np
 
-from glasstream.models.online.live import take
+from glasstream.models.river.live import take
 from tests.benchmarks.learning import MODELS, WHOLE, Stream, agrawal, data_set, learn_live, targets_of
 
 WARM = 100_000

@@ -15,6 +15,7 @@ from glasstream.models.online.linear.kernels import REGRESSION
 from glasstream.models.online.linear.live import LiveLinear
 from glasstream.models.online.live import Columns, LiveRegressor
 from glasstream.models.river.catalogue import ClassesInOrder
+from glasstream.models.river.live import take, to_river
 from glasstream_topics import frames
 from tests.fuzz.mutations import mutate_bytes, mutated
 from tests.fuzz.target import Target
@@ -96,7 +97,7 @@ class LiveModels(Target):
         self._sound = [self._make(name) for name in _MODELS]
 
     def _make(self, name: str) -> _Sound:
-        live = families.take(_MODELS[name]())
+        live = take(_MODELS[name]())
         self._feed(live, 0, _LEARNED)
         family, data = families.write(live)
         kind = "live-linear" if isinstance(live, LiveLinear) else "live-model"
@@ -145,8 +146,8 @@ class LiveModels(Target):
         successor = type(live).from_bytes(live.to_bytes())
         self._feed(successor, _EVENTS - 10, _EVENTS)
         if not isinstance(live, LiveLinear):
-            assert live._pool.control[USED] <= live._pool.F.size, "words were written beyond the arena"
-        live.to_river()
+            assert live.pool.control[USED] <= live.pool.F.size, "words were written beyond the arena"
+        to_river(live)
 
     def _feed(self, live: Live, first: int, last: int, *, few: bool = False) -> None:
         columns = Columns(_NAMES[:1], self._X[first:last, :1].copy())

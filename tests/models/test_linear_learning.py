@@ -19,10 +19,11 @@ from glasstream.events.admission import Task
 from glasstream.events.features import FeatureTable
 from glasstream.models.online import families
 from glasstream.models.online.linear.kernels import learn_rows
-from glasstream.models.online.linear.live import LiveLinear, take
+from glasstream.models.online.linear.live import LiveLinear
 from glasstream.models.online.live import Columns
 from glasstream.models.river.catalogue import model_factory
 from glasstream.models.river.compile import compile_model
+from glasstream.models.river.live import take, to_river
 from glasstream.models.stream_model import StreamModel
 from tests.support.equality import blocks
 from tests.support.examples import examples, some
@@ -121,7 +122,7 @@ def check_same(make: Callable[[], Any], kind: str, events: Sequence[Event]) -> N
     expected = by_row(river, events, kind)
     assert by_row(rows, events, kind) == expected
     assert by_block(many, events, kind) == expected
-    assert described(rows.to_river()) == described(many.to_river()) == described(river)
+    assert described(to_river(rows)) == described(to_river(many)) == described(river)
 
 
 @every_kind
@@ -153,7 +154,7 @@ def test_events_of_any_form_with_and_without_labels(kind: str, events: list[tupl
             target = bool(y % 2) if kind == "binary" else y
             river.learn_one(x, target)
             live.learn_one(x, target)
-    assert described(live.to_river()) == described(river)
+    assert described(to_river(live)) == described(river)
 
 
 CLASSIFIED = (
@@ -213,14 +214,14 @@ def test_a_model_that_has_learned_is_taken_over_given_back_and_saved(
     cut = int(share * len(stream))
     by_row(river, stream[:cut], kind)
     live = take(river)
-    given_back, successor = live.to_river(), LiveLinear.from_bytes(live.to_bytes())
+    given_back, successor = to_river(live), LiveLinear.from_bytes(live.to_bytes())
     assert described(given_back) == described(river)
     assert successor.to_bytes() == live.to_bytes()
     expected = by_row(river, stream[cut:], kind)
     assert by_block(live, stream[cut:], kind) == by_block(successor, stream[cut:], kind) == expected
     assert by_row(given_back, stream[cut:], kind) == expected
     assert successor.to_bytes() == live.to_bytes()
-    assert described(live.to_river()) == described(given_back) == described(river)
+    assert described(to_river(live)) == described(given_back) == described(river)
 
 
 @every_kind
@@ -236,7 +237,7 @@ def test_explainers_get_the_bytes_of_the_compiled_river_model(kind: str, events:
     given = [name != "n1" for name in table.names]
     for inputs in (None, given):
         mine = live.compiled(table, labels, given=inputs)
-        rivers = compile_model(live.to_river(), table, labels or None, given=inputs)
+        rivers = compile_model(to_river(live), table, labels or None, given=inputs)
         (meta, arrays), (expected, theirs) = mine.pack(), rivers.pack()
         assert meta == expected
         assert {name: array.tobytes() for name, array in arrays.items()} == {
@@ -250,7 +251,7 @@ def test_more_features_and_forms_than_there_is_room_for_at_first(monkeypatch: py
     events = [({f"f{(n * place) % 90}": float(place) for place in range(1, 8)}, n / 200) for n in range(200)]
     assert by_row(live, events, "regression") == by_row(river, events, "regression")
     assert len(live._forms) <= 3
-    assert described(live.to_river()) == described(river)
+    assert described(to_river(live)) == described(river)
 
 
 def drifting(count: int) -> Iterator[tuple[dict[str, float], bool]]:
@@ -295,7 +296,7 @@ def test_new_classes_begin_where_they_are_learned_and_not_where_they_are_numbere
     rows = [({"f": 1.0}, "a"), ({"f": 2.0}, "b"), ({"f": 3.0}, "a")]
     assert answers.sequence.tolist() == [[-1, -1, -1], [1, -1, -1], [1, 0, -1]]
     by_row(river, rows, "one vs rest")
-    assert described(live.to_river()) == described(river)
+    assert described(to_river(live)) == described(river)
     assert LiveLinear.from_bytes(live.to_bytes()).to_bytes() == live.to_bytes()
 
 
@@ -307,16 +308,16 @@ def test_events_whose_votes_are_not_finite_are_left_out_if_so_wished() -> None:
             by_row(one, [({"f": float(n), "g": -float(n)}, n > 4) for n in range(9)], kind)
         live.predict_learn_block(Columns(("f", "g"), columns.values[[0, 2]]), np.array([0, 1]))
         sparing.predict_learn_block(columns, np.array([0, 1, 1]), only_finite=True)
-        assert described(sparing.to_river()) == described(live.to_river())
+        assert described(to_river(sparing)) == described(to_river(live))
         sparing.predict_learn_block(columns, np.array([0, 1, 1]), only_finite=True, known=np.array([False, True, True]))
         live.predict_learn_block(columns, np.array([0, 1, 1]))
-        assert described(sparing.to_river()) == described(live.to_river())
+        assert described(to_river(sparing)) == described(to_river(live))
     live, sparing = take(MODELS["regression"]()), take(MODELS["regression"]())
     for one in (live, sparing):
         by_row(one, [({"f": float(n), "g": -float(n)}, n) for n in range(9)], "regression")
     live.predict_learn_numbers(Columns(("f", "g"), columns.values[[0, 2]]), np.array([0, 1]))
     sparing.predict_learn_numbers(columns, np.array([0, 1, 1]), within=1e60)
-    assert described(sparing.to_river()) == described(live.to_river())
+    assert described(to_river(sparing)) == described(to_river(live))
 
 
 def test_arrays_of_any_layout_are_learned_by_the_same_machine_code() -> None:
@@ -355,7 +356,7 @@ def test_damaged_checkpoints_are_refused_or_harmless(kind: str, events: list[Eve
             successor = LiveLinear.from_bytes(resealed(bytes(forged)))
             assert LiveLinear.from_bytes(successor.to_bytes()).to_bytes() == successor.to_bytes()
             by_row(successor, stream[half:], kind)
-            successor.to_river()
+            to_river(successor)
             LiveLinear.from_bytes(successor.to_bytes())
 
 
@@ -417,7 +418,7 @@ def by_number() -> Any:
 )
 def test_what_is_not_supported_is_named(model: Any, reason: str) -> None:
     with pytest.raises(NotCompilable, match=reason.replace("|", r"\|")):
-        families.take(model)
+        take(model)
 
 
 def test_what_river_refuses_is_refused() -> None:

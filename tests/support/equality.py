@@ -14,6 +14,7 @@ from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 from river.utils import VectorDict
 
 from glasstream.models.online.live import ERRORS, Columns, LiveModel, LiveRegressor
+from glasstream.models.river.live import to_river
 
 Event = tuple[dict[str, Any], Any]
 
@@ -143,7 +144,7 @@ def check_same(live: LiveModel | LiveRegressor, river: Any, events: Sequence[Eve
     expected = learn_river(river, events)
     for number, (said, wanted) in enumerate(zip(learn_live(live, events, most), expected, strict=True)):
         assert same(said, wanted), f"event {number}: {said} instead of {wanted}"
-    check_equal(live.to_river(), river)
+    check_equal(to_river(live), river)
 
 
 def same(a: Any, b: Any) -> bool:

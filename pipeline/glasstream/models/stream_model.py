@@ -9,7 +9,6 @@ from struct import error as StructError
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from river import base, multiclass
 
 from glasstream.base.errors import ModelRaised, NotCompilable
 from glasstream.events.admission import Task
@@ -18,8 +17,9 @@ from glasstream.models.online.layout import REFUSED
 from glasstream.models.online.live import ERRORS, TOO_WIDE, Columns
 from glasstream.models.online.state import too_wide
 from glasstream.models.predictors.arrays import require
-from glasstream.models.river.catalogue import ModelFactory, RiverModel, last_step
+from glasstream.models.river.catalogue import ModelFactory, RiverModel, label_from_votes, one_vs_rest
 from glasstream.models.river.imputers import Imputed, imputed
+from glasstream.models.river.live import take, to_river
 from glasstream_topics.events import LARGEST
 
 _OF: Final = "state of a stream's model"
@@ -94,12 +94,12 @@ class StreamModel:
                 self._ask = self._two
                 if many_classes:
                     self._use_one_vs_rest()
-        self._label_from_votes = _default_predict_one(river)
+        self._label_from_votes = label_from_votes(river)
 
     @property
     def river(self) -> RiverModel:
         """Return the River model as of the last event. Only read it."""
-        return self._live if self.live is None else self.live.to_river()
+        return self._live if self.live is None else to_river(self.live)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__}
@@ -145,7 +145,7 @@ class StreamModel:
         self.imputed: Imputed | None = None
         """The features that the model must get as None where an event lacks them; None if it imputes nothing."""
         try:
-            self._live = self.live = families.take(river)
+            self._live = self.live = take(river)
         except NotCompilable as reason:
             self.stays_in_river = str(reason)
             self.imputed = imputed(river)
@@ -330,7 +330,7 @@ class StreamModel:
             self._names[len(self.classes) == 2] = name
 
     def _use_one_vs_rest(self) -> None:
-        self._take_over(multiclass.OneVsRestClassifier(self._binary))
+        self._take_over(one_vs_rest(self._binary))
         self._binary = None
         self._ask = self._many
         self._label_from_votes = True
@@ -382,8 +382,3 @@ def _not_finite(votes: Mapping[Any, float]) -> str:
 
 def _not_within(value: float) -> str:
     return f"expected a prediction within ±{LARGEST:g}, got {value}; scale the features"
-
-
-def _default_predict_one(model: RiverModel) -> bool:
-    """Return whether the label is River's default: the first of the largest probabilities."""
-    return type(last_step(model)).predict_one is base.Classifier.predict_one

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from glasstream.base.errors import NotCompilable
 from glasstream.events.features import FeatureTable
-from glasstream.models.online.live import Columns, LiveModel, take
+from glasstream.models.online.live import Columns, LiveModel
 from glasstream.models.predictors.predictor import CLASSIFICATION, REGRESSION, Floats, Output, Predictor, Task
 from glasstream.models.river.compile import compile_model
+from glasstream.models.river.live import take, to_river
 
 Integers = NDArray[np.int64]
 
@@ -47,7 +48,7 @@ class ScikitLearnPredictor:
 class StreamLearner:
     """River tree or forest that learns a stream of numbers, with a predictor after each block.
 
-    It learns in compiled code if `glasstream.models.online.live.take` takes the model over, or else in River. The
+    It learns in compiled code if `glasstream.models.river.live.take` takes the model over, or else in River. The
     results are the same.
 
     Parameters
@@ -93,4 +94,4 @@ class StreamLearner:
 
     def river(self) -> Any:
         """Return the model as of now as a River model, which must not learn."""
-        return self._river if self._live is None else self._live.to_river()
+        return self._river if self._live is None else to_river(self._live)

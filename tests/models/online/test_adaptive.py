@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from river import drift
 
-from glasstream.models.online.live import take
+from glasstream.models.river.live import take
 from tests.support.adaptive_trees import RESTLESS, adaptive_tree
 from tests.support.equality import Event, check_same
 from tests.support.examples import examples, some

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import drift, linear_model, optim, tree
 
-from glasstream.models.online.live import take
+from glasstream.models.river.live import take
 from tests.support.adaptive_regressors import RESTLESS
 from tests.support.equality import Event, check_same, learn_river
 from tests.support.examples import examples, some

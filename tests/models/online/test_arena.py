@@ -16,8 +16,8 @@ from glasstream.models.online import checkpoint
 from glasstream.models.online import layout as L
 from glasstream.models.online.arena import demand, reserve, take
 from glasstream.models.online.live import Columns, LiveModel, LiveRegressor
-from glasstream.models.online.live import take as take_over
 from glasstream.models.online.twister import poisson
+from glasstream.models.river.live import take as take_over
 from glasstream_topics import frames
 from tests.support import adaptive_regressors, adaptive_trees, forest_regressors, forests, tree_regressors, trees
 from tests.support.equality import blocks
@@ -49,10 +49,10 @@ def learn(live: Live, x: dict[str, Any], y: int) -> None:
     live._rows(columns)  # meets the features, so that the pool is the one that learns
     if isinstance(live, LiveModel):
         live.numbers_of([f"y{y}"])
-    before = live._pool
+    before = live.pool
     used, most = int(before.control[L.USED]), demand(before, len(x))
     live.learn_one(x, float(y) if isinstance(live, LiveRegressor) else f"y{y}")
-    after = live._pool
+    after = live.pool
     assert after.control[L.USED] <= after.F.size
     if after.F is before.F:
         assert after.control[L.USED] - used <= most
@@ -101,9 +101,9 @@ def test_a_leaf_that_has_forgotten_its_features_has_room_for_those_of_the_event(
     labels = live.numbers_of(["b" if event == 100 else "a" for event in range(400)])
     live.learn_block(Columns(names, X), labels)
     live.learn_block(Columns(("z",), np.ones((200, 1))), np.zeros(200, np.int64))
-    roots = live._pool.tree[:3, L.ROOT]
-    assert np.all(live._pool.I[roots + L.SUBSET_SIZE] == 300)
-    assert np.all(live._pool.I[roots + L.KIND] == L.LEAF) and np.all(live._pool.I[roots + L.SLOTS] == 0)
+    roots = live.pool.tree[:3, L.ROOT]
+    assert np.all(live.pool.I[roots + L.SUBSET_SIZE] == 300)
+    assert np.all(live.pool.I[roots + L.KIND] == L.LEAF) and np.all(live.pool.I[roots + L.SLOTS] == 0)
     successor = LiveModel.from_bytes(live.to_bytes())
     for _ in range(50):
         learn(successor, {names[0]: 0.5}, 0)
@@ -132,7 +132,7 @@ def test_a_model_whose_arena_is_full_raises_and_learns_on() -> None:
     """An event that takes more than its demand is an error of the kernels: here one that says that there is room."""
     live = take_over(tree.HoeffdingTreeClassifier(**trees.EAGER))
     learn(live, {"a": 1.0}, 0)
-    pool = live._pool
+    pool = live.pool
     with pytest.raises(ModelError, match="the arena of a live model is full"):
         take(pool, pool.F.size)
     for number in range(100):
@@ -153,7 +153,7 @@ def test_a_generator_that_is_stuck_at_zero_is_refused(first: int) -> None:
         LiveModel.from_bytes(data)
     twister[0] = 0x80000000
     data = frames.encode(checkpoint.KIND, checkpoint.VERSION, frame.meta, {**frame.arrays, "twister": twister})
-    assert LiveModel.from_bytes(data)._pool.tree[0, L.EXISTS] == 1
+    assert LiveModel.from_bytes(data).pool.tree[0, L.EXISTS] == 1
 
 
 def test_a_generator_that_never_draws_another_number_ends_with_an_error() -> None:

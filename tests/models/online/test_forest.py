@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from river import drift, forest
 
-from glasstream.models.online.live import take
+from glasstream.models.river.live import take
 from tests.support.equality import Event, check_same
 from tests.support.examples import examples, some
 from tests.support.forests import RESTLESS

@@ -12,7 +12,7 @@ from river import drift, forest, linear_model, metrics
 from river.tree.splitter import EBSTSplitter, TEBSTSplitter
 
 from glasstream.base.errors import NotCompilable
-from glasstream.models.online.live import take
+from glasstream.models.river.live import take
 from tests.support.equality import Event, check_same, learn_river
 from tests.support.examples import examples, some
 from tests.support.forest_regressors import RESTLESS, WEIGHTED

@@ -16,8 +16,9 @@ from river.tree.splitter import ExhaustiveSplitter
 from glasstream.base.errors import FrameError, ModelError, NotCompilable
 from glasstream.models.online import checkpoint, layout
 from glasstream.models.online.layout import USED
-from glasstream.models.online.live import TOO_WIDE, Columns, LiveModel, take
+from glasstream.models.online.live import TOO_WIDE, Columns, LiveModel
 from glasstream.models.online.tree import tree_block
+from glasstream.models.river.live import take, to_river
 from glasstream_topics import frames
 from tests.models.online.conftest import every
 from tests.support.equality import Event, blocks, check_equal, check_same, learn_live, learn_river
@@ -37,7 +38,7 @@ def test_a_river_model_that_has_learned_is_taken_over(
     river, cut = make(), int(share * len(events))
     learn_river(river, events[:cut])
     live = take(river)
-    check_equal(live.to_river(), river)
+    check_equal(to_river(live), river)
     check_same(live, river, events[cut:])
 
 
@@ -49,7 +50,7 @@ def test_river_goes_on_where_a_live_model_was(make: Callable[[], Any], events: l
     live = take(make())
     learn_river(river, events[:cut])
     learn_live(live, events[:cut])
-    again = live.to_river()
+    again = to_river(live)
     assert learn_river(again, events[cut:]) == learn_river(river, events[cut:])
     check_equal(again, river)
 
@@ -64,7 +65,7 @@ def test_a_checkpoint_goes_on_with_the_same_bits(make: Callable[[], Any], events
     data = live.to_bytes()
     successor = LiveModel.from_bytes(data)
     assert successor.to_bytes() == data
-    check_equal(successor.to_river(), live.to_river())
+    check_equal(to_river(successor), to_river(live))
     assert learn_live(successor, events[cut:]) == learn_live(live, events[cut:])
     assert successor.to_bytes() == live.to_bytes()
 
@@ -80,7 +81,7 @@ def test_the_size_of_blocks_changes_nothing(make: Callable[[], Any], events: lis
         assert list(by_row.predict_proba_one(x).items()) == pairs
         by_row.learn_one(x, y)
     assert one.to_bytes() == other.to_bytes()
-    check_equal(by_row.to_river(), one.to_river())
+    check_equal(to_river(by_row), to_river(one))
 
 
 @every_family
@@ -94,7 +95,7 @@ def test_late_labels_and_events_without_labels(make: Callable[[], Any], events: 
         if source.random() < 0.7:
             live.learn_one(x, y)
             river.learn_one(x, y)
-    check_equal(live.to_river(), river)
+    check_equal(to_river(live), river)
 
 
 def test_many_features_that_come_at_once_have_room() -> None:
@@ -102,7 +103,7 @@ def test_many_features_that_come_at_once_have_room() -> None:
     events: list[Event] = [({"a": float(n), "b": 1.0, "c": 2.0}, "xy"[n % 2]) for n in range(5)]
     events.append(({"a": 1.0} | {f"f{place}": float(place % 7) for place in range(900)}, "x"))
     check_same(live, river, events)
-    assert live._pool.control[USED] <= live._pool.F.size
+    assert live.pool.control[USED] <= live.pool.F.size
 
 
 def test_arrays_of_any_layout_are_learned_by_the_same_machine_code() -> None:
@@ -133,7 +134,7 @@ def test_weights_of_events(events: list[Event], seed: int) -> None:
             w = float(source.randint(1, 4))
             live.learn_one(x, y, w=w)
             river.learn_one(x, y, w=w)
-        check_equal(live.to_river(), river)
+        check_equal(to_river(live), river)
 
 
 @every_family
@@ -208,10 +209,10 @@ def test_a_checkpoint_that_states_too_many_trees_refuses_events_before_they_ask_
     sound = LiveModel.from_bytes(forged(1))
     sound.learn_one({"leaf": "c"}, "c")
     wide = LiveModel.from_bytes(forged(100))
-    words = wide._pool.F.size
+    words = wide.pool.F.size
     with pytest.raises(ModelError, match=r"limits\.categories"):
         wide.learn_one({"leaf": "c"}, "c")
-    assert wide._pool.F.size == words
+    assert wide.pool.F.size == words
 
 
 def test_a_model_that_grows_too_wide_refuses_events_and_says_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +240,7 @@ def test_only_the_events_that_are_too_wide_are_refused_in_a_block(monkeypatch: p
     before = live.to_bytes()
     assert live.predict_learn_block(Columns(names, values), labels).labels.tolist() == [TOO_WIDE] * 3
     after = LiveModel.from_bytes(live.to_bytes())
-    assert after._pool.control[USED] == LiveModel.from_bytes(before)._pool.control[USED], "nothing was learned"
+    assert after.pool.control[USED] == LiveModel.from_bytes(before).pool.control[USED], "nothing was learned"
 
 
 # --- What stays with River, and what is refused -----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from river import forest, tree
 
-from glasstream.models.online.live import take
+from glasstream.models.river.live import take, to_river
 from tests.support.adaptive_trees import adaptive_tree
 from tests.support.equality import Event, check_equal, learn_live, learn_river
 from tests.support.examples import some
@@ -35,7 +35,7 @@ def test_to_river_and_back_at_random_moments(data_dir: Path, name: str) -> None:
     for moment in sorted(random.Random(5).sample(range(ROWS), MOMENTS)):
         learn_live(live, events[learned:moment])
         learned, more = moment, events[moment : moment + MORE]
-        river = live.to_river()
-        successor = take(live.to_river())
+        river = to_river(live)
+        successor = take(to_river(live))
         assert learn_live(successor, more) == learn_river(river, more), moment
-        check_equal(successor.to_river(), river)
+        check_equal(to_river(successor), river)

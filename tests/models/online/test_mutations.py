@@ -7,7 +7,8 @@ from river import tree
 from glasstream.base.errors import FrameError
 from glasstream.models.online import checkpoint
 from glasstream.models.online.layout import BLOCK, COUNT, HEADER, ROOT
-from glasstream.models.online.live import LiveModel, take
+from glasstream.models.online.live import LiveModel
+from glasstream.models.river.live import take
 from glasstream_topics import frames
 from tests.support.equality import learn_live
 

@@ -11,17 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from river import forest, linear_model, preprocessing, stats, tree
-from river.tree.splitter import QOSplitter
+from river.forest.adaptive_random_forest import BaseTreeRegressor
+from river.tree.splitter import GaussianSplitter, QOSplitter
 
 from glasstream.base.errors import FrameError, ModelError, NotCompilable
 from glasstream.base.jit import kernel
 from glasstream.events.features import FeatureTable
 from glasstream.models.online import layout
 from glasstream.models.online.arena import demand
-from glasstream.models.online.exchange import read_model
 from glasstream.models.online.layout import MOST_CATEGORIES, MOST_CLASSES, MOST_ENTRIES, MOST_SLOTS, Pool
-from glasstream.models.online.live import Columns, LiveModel, LiveRegressor, take
+from glasstream.models.online.live import Columns, LiveModel, LiveRegressor
+from glasstream.models.online.parameters import OF_TREES_OF_FOREST, SPLITS
 from glasstream.models.river.compile import compile_model
+from glasstream.models.river.live import read_trees, take, to_river
+from glasstream.models.river.parameters import plain
 from glasstream_topics import frames
 from tests.support.equality import Event, blocks, check_equal, check_same, learn_live, learn_river
 from tests.support.examples import examples
@@ -48,7 +51,7 @@ def test_a_river_model_that_has_learned_is_taken_over(
     cut = int(share * len(events))
     learn_river(river, events[:cut])
     live = take(river)
-    check_equal(live.to_river(), river)
+    check_equal(to_river(live), river)
     check_same(live, river, events[cut:])
 
 
@@ -60,7 +63,7 @@ def test_river_goes_on_where_a_live_model_was(make: Callable[[], Any], data: st.
     cut = int(share * len(events))
     learn_river(river, events[:cut])
     learn_live(live, events[:cut])
-    again = live.to_river()
+    again = to_river(live)
     assert learn_river(again, events[cut:]) == learn_river(river, events[cut:])
     check_equal(again, river)
 
@@ -77,7 +80,7 @@ def test_a_checkpoint_goes_on_with_the_same_bits(
     written = live.to_bytes()
     successor = LiveRegressor.from_bytes(written)
     assert successor.to_bytes() == written
-    check_equal(successor.to_river(), live.to_river())
+    check_equal(to_river(successor), to_river(live))
     assert learn_live(successor, events[cut:], most) == learn_live(live, events[cut:])
     assert successor.to_bytes() == live.to_bytes()
     with pytest.raises(FrameError, match="LiveModel"):
@@ -96,7 +99,7 @@ def test_rows_weights_late_and_missing_targets(make: Callable[[], Any], data: st
             w = source.randint(1, 4)
             live.learn_one(x, y, w=w)
             river.learn_one(x, y, w=w)
-    check_equal(live.to_river(), river)
+    check_equal(to_river(live), river)
 
 
 @every_family
@@ -113,7 +116,7 @@ def test_snapshots_equal_what_is_compiled_of_the_river_model(
         for x, _ in part:
             table.encode(x)
         for inputs in (None, [slot % hidden > 0 for slot in range(len(table))]):
-            river = compile_model(live.to_river(), table, None, given=inputs)
+            river = compile_model(to_river(live), table, None, given=inputs)
             assert bits(live.compiled(table, {}, given=inputs)) == bits(river)
 
 
@@ -161,7 +164,7 @@ def _demand(p: Pool, columns: int) -> int:
 )
 def test_a_demand_beyond_every_memory_does_not_overflow(model: Any) -> None:
     """Many categories of one leaf and wide contents of another: their product is no 64-bit number."""
-    _, pool = read_model(model)
+    _, pool = read_trees(model)
     pool.control[[MOST_CATEGORIES, MOST_CLASSES, MOST_ENTRIES, MOST_SLOTS]] = 2**40
     assert _demand(pool, 3) == 2**60
 
@@ -237,3 +240,9 @@ def test_an_event_whose_prediction_is_too_large_is_not_learned() -> None:
     answers = live.predict_learn_numbers(columns, np.array([5.0, -25.0, 1.0, 7.0]), within=20.0, known=known)
     assert answers.values[[0, 2]].tolist() == [27.5, 10.0]
     assert answers.outcomes.tolist() == [-2, 0, 0, 0]
+
+
+def test_the_defaults_of_parameters_are_those_of_river() -> None:
+    trees = BaseTreeRegressor()
+    assert {name: plain(getattr(trees, name)) for name in OF_TREES_OF_FOREST} == OF_TREES_OF_FOREST
+    assert GaussianSplitter().n_splits == SPLITS

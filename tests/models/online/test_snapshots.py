@@ -11,8 +11,8 @@ from river import tree
 
 from glasstream.base.errors import NotCompilable
 from glasstream.events.features import FeatureTable
-from glasstream.models.online.live import take
 from glasstream.models.river.compile import compile_model
+from glasstream.models.river.live import take, to_river
 from tests.models.online.conftest import every
 from tests.support.adaptive_trees import adaptive_tree
 from tests.support.equality import Event, learn_live
@@ -45,7 +45,7 @@ def test_they_equal_what_is_compiled_of_the_river_model(
             table.encode({name: float(value) if isinstance(value, int) else value for name, value in x.items()})
             labels.setdefault(y, str(y))
         for inputs in (None, [slot % hidden > 0 for slot in range(len(table))]):
-            river = compile_model(live.to_river(), table, labels, given=inputs)
+            river = compile_model(to_river(live), table, labels, given=inputs)
             assert bits(live.compiled(table, labels, given=inputs)) == bits(river)
 
 
@@ -57,7 +57,7 @@ def test_shares_of_a_leaf_are_added_as_in_river(counts: tuple[int, ...]) -> None
     learn_live(live, events)
     table, labels = FeatureTable(), {str(label): str(label) for label in range(len(counts))}
     table.encode({"a": 1.0})
-    assert bits(live.compiled(table, labels)) == bits(compile_model(live.to_river(), table, labels))
+    assert bits(live.compiled(table, labels)) == bits(compile_model(to_river(live), table, labels))
 
 
 def test_a_feature_of_another_kind_is_refused() -> None:

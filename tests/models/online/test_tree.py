@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from river import tree
 from river.tree.splitter import GaussianSplitter
 
-from glasstream.models.online.live import take
+from glasstream.models.river.live import take
 from tests.support.equality import Event, check_same
 from tests.support.examples import examples, some
 from tests.support.learning_streams import data_set, made_streams

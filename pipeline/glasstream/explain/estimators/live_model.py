@@ -6,7 +6,6 @@ from math import isnan
 from typing import Any, Final
 
 import numpy as np
-from river import base, compose
 
 from glasstream.base.errors import ModelError
 from glasstream.events.admission import Admission, label
@@ -15,6 +14,7 @@ from glasstream.events.decode import features_of, wrong_beside_x
 from glasstream.events.features import FeatureTable, Kind, Value
 from glasstream.events.limits import IngestLimits
 from glasstream.models.predictors.predictor import CLASSIFICATION, REGRESSION, Floats, Predictor, Task
+from glasstream.models.river.catalogue import last_step, task_of
 from glasstream.models.river.compile import compile_model
 from glasstream.models.river.generic import GenericPredictor
 from glasstream.models.river.imputers import imputed
@@ -273,15 +273,13 @@ class LiveModel:
 
 
 def _task_of(model: Any) -> Task:
-    last = model._last_step if isinstance(model, compose.Pipeline) else model
-    if isinstance(last, base.Classifier):
-        return CLASSIFICATION
-    if isinstance(last, base.Regressor):
-        return REGRESSION
-    raise ModelError(
-        f"expected a River classifier or regressor, or a pipeline that ends in one, got {type(last).__name__}; "
-        "give the task if it predicts like one"
-    )
+    task = task_of(model)
+    if task is None:
+        raise ModelError(
+            "expected a River classifier or regressor, or a pipeline that ends in one, got "
+            f"{type(last_step(model)).__name__}; give the task if it predicts like one"
+        )
+    return REGRESSION if task is AdmittedTask.REGRESSION else CLASSIFICATION
 
 
 def _plain(value: Any) -> Any:

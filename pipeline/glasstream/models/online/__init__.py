@@ -1,12 +1,13 @@
 """Models of River, learned in compiled code over flat arrays, bit for bit.
 
-`families` names the families and takes over a model of any of them. The subpackage `linear` learns linear models. The
-other modules, which the rest of this text describes, learn Hoeffding trees and forests.
+`families` names the families. The subpackage `linear` learns linear models. The other modules, which the rest of this
+text describes, learn Hoeffding trees and forests. Nothing here imports River.
 
-`live.take` turns a River model into a `LiveModel` or a `LiveRegressor`. From then on a block of events is predicted and
-learned in one call, event by event, 50 to 77 times faster than in River (elec2, `tests/benchmarks/learning.py`). Every
-prediction, split, statistic, detector and draw equals River's (``==``). `to_river` returns the River model as of now,
-and `to_bytes` a checkpoint that executes nothing when it is read.
+`glasstream.models.river.live.take` turns a River model into a `LiveModel` or a `LiveRegressor`. From then on a block of
+events is predicted and learned in one call, event by event, 50 to 77 times faster than in River (elec2,
+`tests/benchmarks/learning.py`). Every prediction, split, statistic, detector and draw equals River's (``==``).
+`glasstream.models.river.live.to_river` returns the River model as of now, and `to_bytes` a checkpoint that executes
+nothing when it is read.
 
 Families
 --------

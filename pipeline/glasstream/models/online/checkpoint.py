@@ -10,8 +10,7 @@ from glasstream.models.online import layout as L
 from glasstream.models.online import parameters as supported
 from glasstream.models.online.copying import copy_trees
 from glasstream.models.online.layout import Array, Pool, empty_arena
-from glasstream.models.online.river import check_labels
-from glasstream.models.online.state import State
+from glasstream.models.online.state import State, check_labels
 from glasstream.models.online.twister import is_stuck
 from glasstream.models.predictors.arrays import read_matrices, require
 from glasstream_topics import frames
@@ -109,7 +108,7 @@ def _check_trees(state: State, tree: Array) -> None:
 def _state(meta: Mapping[str, Any]) -> State:
     require(set(meta) == _META, f"the entries {', '.join(sorted(_META))}", _OF)
     family, parameters = meta["family"], meta["parameters"]
-    require(type(family) is int and family in supported.FAMILIES.values(), "a known family", _OF)
+    require(type(family) is int and family in supported.OF, "a known family", _OF)
     require(isinstance(parameters, dict), "parameters", _OF)
     try:
         supported.check(family, parameters)

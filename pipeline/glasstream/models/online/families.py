@@ -1,12 +1,9 @@
 """The families of live models: code that serves all of them finds them here."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from glasstream.models.online import live as trees
-from glasstream.models.online.linear import live as linear
 from glasstream.models.online.linear.live import LiveLinear
-from glasstream.models.online.linear.river import is_linear
 from glasstream.models.online.live import LiveModel, LiveRegressor
 from glasstream.models.predictors.arrays import require
 
@@ -17,18 +14,6 @@ FAMILIES: Final[Mapping[str, type[LiveModel] | type[LiveRegressor] | type[LiveLi
     "regressors": LiveRegressor,
     "linear": LiveLinear,
 }
-
-
-def take(model: Any) -> Live:
-    """Return a live model in the state of a River model, which does not change.
-
-    Raises
-    ------
-    NotCompilable
-        The model has to stay with River; the message says why.
-    """
-    live: Live = (linear if is_linear(model) else trees).take(model)
-    return live
 
 
 def write(live: Live) -> tuple[str, bytes]:

@@ -13,14 +13,12 @@ from glasstream.models.online import checkpoint
 from glasstream.models.online import layout as L
 from glasstream.models.online.adaptive import adaptive_block
 from glasstream.models.online.adaptive_regressor import adaptive_regressor_block
-from glasstream.models.online.exchange import read_model, write_model
 from glasstream.models.online.forest import forest_block
 from glasstream.models.online.forest_regressor import forest_regressor_block
 from glasstream.models.online.layout import Array, Pool
 from glasstream.models.online.parameters import most_features
-from glasstream.models.online.river import check_labels
 from glasstream.models.online.snapshots import compile_live, compile_live_regressor
-from glasstream.models.online.state import Label, State, is_too_wide, moved, too_wide
+from glasstream.models.online.state import Label, State, check_labels, is_too_wide, moved, too_wide
 from glasstream.models.online.tree import tree_block
 from glasstream.models.online.tree_regressor import tree_regressor_block
 from glasstream.models.predictors.kernels.trees import ClassificationTrees, RegressionTrees
@@ -100,8 +98,8 @@ class _Live:
     is_regression = False
 
     def __init__(self, state: State, pool: Pool) -> None:
-        self._state = state
-        self._pool = pool
+        self.state = state
+        self.pool = pool
         self._names: tuple[str, ...] | None = ()
         """The names of the last block, None if it had texts."""
         self._order = np.zeros(0, np.int64)
@@ -110,25 +108,21 @@ class _Live:
 
     @property
     def kind(self) -> int:
-        """Number of the family in `parameters.FAMILIES`."""
-        return self._state.family
+        """Number of the family: `layout.TREE_FAMILY` and the others."""
+        return self.state.family
 
     @property
     def features(self) -> dict[str, bool | None]:
         """The features that the model has met, and whether they are texts; None before a feature's first value."""
-        kinds = self._state.kinds
+        kinds = self.state.kinds
         return {
             name: None if kinds[number] == L.IS_UNKNOWN else kinds[number] == L.IS_TEXT
-            for name, number in self._state.features.items()
+            for name, number in self.state.features.items()
         }
-
-    def to_river(self) -> Any:
-        """Return a new River model that is what River's own would be now."""
-        return write_model(self._state, self._pool)
 
     def to_bytes(self) -> bytes:
         """Return a checkpoint; its bytes are a function of what the model has learned."""
-        return checkpoint.encode(self._state, self._pool)
+        return checkpoint.encode(self.state, self.pool)
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Self:
@@ -146,7 +140,7 @@ class _Live:
 
     def _rows(self, columns: Columns) -> tuple[Array, Array]:
         """Return the events as rows of all features, and the numbers of the features that they name."""
-        names, values, state = tuple(columns.names), np.asarray(columns.values), self._state
+        names, values, state = tuple(columns.names), np.asarray(columns.values), self.state
         if values.ndim != 2 or values.dtype != np.float64 or values.shape[1] != len(names):
             raise ModelError(f"expected values as float64[events, {len(names)}], got {values.dtype}{values.shape}")
         values = _as_compiled(values)
@@ -162,7 +156,7 @@ class _Live:
 
     def _numbered(self, names: tuple[str, ...], values: Array, categories: Mapping[str, Sequence[str]]) -> Array:
         """Number features and categories that are new; return the values with the numbers of their categories."""
-        state = self._state
+        state = self.state
         if len(set(names)) != len(names):
             raise ModelError("expected each feature once")
         for place, name in enumerate(names):  # before anything changes
@@ -177,7 +171,7 @@ class _Live:
                 if name in categories:
                     _translate(values[:, place], categories[name], state.categories[number])
         if (state.kinds, sum(map(len, state.categories))) != before:
-            self._pool = state.fitted(self._pool)
+            self.pool = state.fitted(self.pool)
         self._names, self._order = None if categories else names, np.array(numbers, np.int64)
         self._in_order = numbers == [*range(len(names))]
         return values
@@ -202,30 +196,30 @@ class _Live:
         """
         if len(X) == 0:
             return
-        if self._state.shape == L.FOREST_FAMILY and not self._pool.tree[0, L.EXISTS]:
+        if self.state.shape == L.FOREST_FAMILY and not self.pool.tree[0, L.EXISTS]:
             self._plant(int(np.count_nonzero(~np.isnan(X[0]))))
-        block = _BLOCKS[self._state.family]
+        block = _BLOCKS[self.state.family]
         y, w, *outputs = rest
         done = 0
-        while (done := block(self._pool, X, y, w, order, done, *outputs)) < len(X):
-            if is_too_wide(self._pool):
+        while (done := block(self.pool, X, y, w, order, done, *outputs)) < len(X):
+            if is_too_wide(self.pool):
                 outputs[-1][done] = TOO_WIDE
                 done += 1
             else:
-                self._pool = moved(self._pool)
+                self.pool = moved(self.pool)
 
     def _plant(self, features: int) -> None:
         """Make the trees of a forest, which know the number of features from the first event."""
-        state = self._state
+        state = self.state
         state.subset_most = most_features(state.parameters["max_features"], features)
-        self._pool = state.fitted(self._pool)
-        self._pool.tree[: state.parameters["n_models"], L.EXISTS] = 1
+        self.pool = state.fitted(self.pool)
+        self.pool.tree[: state.parameters["n_models"], L.EXISTS] = 1
 
 
 class LiveModel(_Live):
     """A tree or a forest that learns to classify in compiled code.
 
-    `take` makes one of a River model, and `from_bytes` of a checkpoint.
+    `glasstream.models.river.live.take` makes one of a River model, and `from_bytes` of a checkpoint.
     """
 
     takes_text = True
@@ -234,12 +228,12 @@ class LiveModel(_Live):
     @property
     def classes(self) -> list[Label]:
         """The labels of the classes by number."""
-        return list(self._state.labels)
+        return list(self.state.labels)
 
     @property
     def numbers(self) -> Mapping[Label, int]:
         """The numbers of the classes by label."""
-        return self._state.labels
+        return self.state.labels
 
     def numbers_of(self, labels: Sequence[Label]) -> Array:
         """Return the numbers of classes as int64; a new class gets the next number.
@@ -251,13 +245,13 @@ class LiveModel(_Live):
         NotCompilable
             The labels are not of one type, which River could not sort.
         """
-        known = self._state.labels
+        known = self.state.labels
         new = [label for label in dict.fromkeys(labels) if label not in known]
         if new:
             check_labels([*known, *new])
             for label in new:
                 known[label] = len(known)
-            self._pool = self._state.fitted(self._pool)
+            self.pool = self.state.fitted(self.pool)
         return np.array([known[label] for label in labels], np.int64)
 
     # --- Blocks -------------------------------------------------------------------------------------------------------
@@ -329,7 +323,7 @@ class LiveModel(_Live):
     def compiled(
         self, table: FeatureTable, labels: Mapping[Label, str], *, given: Sequence[bool] | None = None
     ) -> ClassificationTrees:
-        """Return the arrays that explainers evaluate: those that `compile_model` makes of `to_river`.
+        """Return the arrays that explainers evaluate: those that `compile_model` makes of the River model.
 
         Parameters
         ----------
@@ -341,25 +335,25 @@ class LiveModel(_Live):
         NotCompilable
             The features of a row are not those of the model.
         """
-        return compile_live(self._state, self._pool, Slots.of(table, given), Labels(labels))
+        return compile_live(self.state, self.pool, Slots.of(table, given), Labels(labels))
 
     def _checked(self, events: int, labels: Array, weights: Array | None) -> tuple[Array, Array]:
         y, w = np.asarray(labels), self._weights(events, weights)
         if y.shape != (events,) or y.dtype.kind not in "iu":
             raise ModelError(f"expected a label, a whole number, for each of {events} events")
-        if events and (y.min() < -1 or y.max() >= len(self._state.labels)):
-            raise ModelError(f"expected labels from -1 to {len(self._state.labels) - 1}")
+        if events and (y.min() < -1 or y.max() >= len(self.state.labels)):
+            raise ModelError(f"expected labels from -1 to {len(self.state.labels) - 1}")
         return _as_compiled(y.astype(np.int64, copy=False)), w
 
     def _answers(self, events: int) -> Answers:
-        classes = len(self._state.labels)
+        classes = len(self.state.labels)
         return Answers(np.empty((events, classes)), np.empty((events, classes), np.int64), np.zeros(events, np.int64))
 
 
 class LiveRegressor(_Live):
     """A tree or a forest that learns to predict numbers in compiled code.
 
-    `take` makes one of a River model, and `from_bytes` of a checkpoint.
+    `glasstream.models.river.live.take` makes one of a River model, and `from_bytes` of a checkpoint.
     """
 
     is_regression = True
@@ -369,7 +363,7 @@ class LiveRegressor(_Live):
     @property
     def takes_text(self) -> bool:
         """Whether events may have texts; the linear models of leaves calculate with numbers only."""
-        return bool(self._state.parameters["leaf_prediction"] == "mean")
+        return bool(self.state.parameters["leaf_prediction"] == "mean")
 
     def predict_learn_numbers(
         self,
@@ -449,11 +443,11 @@ class LiveRegressor(_Live):
     def compiled(
         self, table: FeatureTable, labels: Mapping[Label, str], *, given: Sequence[bool] | None = None
     ) -> RegressionTrees:
-        """Return the arrays that explainers evaluate: those that `compile_model` makes of `to_river`.
+        """Return the arrays that explainers evaluate: those that `compile_model` makes of the River model.
 
         Parameters and errors as of `LiveModel.compiled`; a regressor has no labels.
         """
-        return compile_live_regressor(self._state, self._pool, Slots.of(table, given))
+        return compile_live_regressor(self.state, self.pool, Slots.of(table, given))
 
     def _checked(self, events: int, targets: Array, weights: Array | None) -> tuple[Array, Array]:
         y, w = np.asarray(targets, np.float64), self._weights(events, weights)
@@ -468,18 +462,6 @@ class LiveRegressor(_Live):
         if categories and not self.takes_text:
             raise ModelError(f"feature {min(categories)!r}: expected numbers, which the linear models of leaves need")
         return super()._numbered(names, values, categories)
-
-
-def take(model: Any) -> Any:
-    """Return a `LiveModel` or `LiveRegressor` in the state of a River model, which does not change.
-
-    Raises
-    ------
-    NotCompilable
-        The model has to stay with River; the message says why.
-    """
-    state, pool = read_model(model)
-    return (LiveRegressor if state.is_regression else LiveModel)(state, pool)
 
 
 def _as_compiled(array: Array) -> Array:

@@ -1,13 +1,10 @@
-"""Which parameters of River's models are supported, and how they are passed to kernels."""
+"""Which parameters are supported, and how they are passed to kernels."""
 
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
-from river import drift, forest, linear_model, metrics, optim, tree
-from river.forest.adaptive_random_forest import BaseTreeRegressor
-from river.tree.splitter import EBSTSplitter, GaussianSplitter, TEBSTSplitter
 
 from glasstream.base.errors import ModelError, NotCompilable
 from glasstream.models.online import layout as L
@@ -16,14 +13,6 @@ from glasstream.models.online.layout import Array
 Parameters = dict[str, Any]
 """Names and values of River's parameters, as JSON has them."""
 
-FAMILIES: Final[Mapping[type, int]] = {
-    tree.HoeffdingTreeClassifier: L.TREE_FAMILY,
-    tree.HoeffdingAdaptiveTreeClassifier: L.ADAPTIVE_FAMILY,
-    forest.ARFClassifier: L.FOREST_FAMILY,
-    tree.HoeffdingTreeRegressor: L.TREE_REGRESSOR,
-    tree.HoeffdingAdaptiveTreeRegressor: L.ADAPTIVE_REGRESSOR,
-    forest.ARFRegressor: L.FOREST_REGRESSOR,
-}
 _CRITERIA: Final = {"gini": L.GINI, "info_gain": L.INFO_GAIN, "hellinger": L.HELLINGER}
 _PREDICTIONS: Final = {"mc": L.MAJORITY, "nb": L.BAYES, "nba": L.BAYES_ADAPTIVE}
 _TARGET_PREDICTIONS: Final = {"mean": L.MEAN_LEAF, "model": L.MODEL_LEAF, "adaptive": L.ADAPTIVE_LEAF}
@@ -32,7 +21,14 @@ MOST_DIGITS: Final = 7
 EVERY_DIGIT: Final = -1
 """In the place of decimal places: features are not rounded."""
 ADWIN: Final = ("delta", "clock", "max_buckets", "min_window_length", "grace_period")
-_METRICS: Final = {"Accuracy": metrics.Accuracy, "MSE": metrics.MSE}
+SPLITS: Final = 10
+"""Thresholds that River's default splitter of a classifier tries."""
+OF_TREES_OF_FOREST: Final[Mapping[str, Any]] = {
+    "splitter": 1,
+    "leaf_model": [0.01, 0.0, 0.01, 1e12],
+    "min_samples_split": 5,
+}
+"""What River's forest of regressors leaves to its trees: their defaults."""
 _MEAN: Final = "mean"
 _MANY: Final = 10_000
 MOST_ADDED: Final = 128
@@ -125,7 +121,7 @@ _OF_FORESTS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "warning_detector": (lambda value: value is None or _adwin(value), "ADWIN or NoDrift"),
     "seed": (lambda value: value is None or type(value) is int, "a whole number"),
 }
-_OF: Final[Mapping[int, Mapping[str, tuple[Callable[[Any], bool], str]]]] = {
+OF: Final[Mapping[int, Mapping[str, tuple[Callable[[Any], bool], str]]]] = {
     L.TREE_FAMILY: OF_TREES,
     L.TREE_REGRESSOR: OF_REGRESSORS,
     L.ADAPTIVE_REGRESSOR: {**OF_REGRESSORS, **_OF_ADAPTIVE_TREES},
@@ -149,23 +145,6 @@ _OF: Final[Mapping[int, Mapping[str, tuple[Callable[[Any], bool], str]]]] = {
 }
 
 
-def read(model: Any) -> Parameters:
-    """Return the parameters of a River model.
-
-    Raises
-    ------
-    NotCompilable
-        The model is of no family of ours, or a parameter has a value that is not supported.
-    """
-    family = FAMILIES.get(type(model))
-    if family is None:
-        names = ", ".join(one.__name__ for one in FAMILIES)
-        raise NotCompilable(f"compiled code learns {names}, and no {type(model).__name__}")
-    parameters = {name: plain(getattr(model, name)) for name in _OF[family]}
-    check(family, parameters)
-    return parameters
-
-
 def check(family: int, parameters: Mapping[str, Any]) -> None:
     """Refuse what is not supported.
 
@@ -174,7 +153,7 @@ def check(family: int, parameters: Mapping[str, Any]) -> None:
     NotCompilable
         A parameter is missing, unknown or has a value that is not supported.
     """
-    expected = _OF[family]
+    expected = OF[family]
     if parameters.keys() != expected.keys():
         raise NotCompilable(f"expected the parameters {', '.join(expected)}, got {', '.join(parameters)}")
     for name, (fits, what) in expected.items():
@@ -184,106 +163,17 @@ def check(family: int, parameters: Mapping[str, Any]) -> None:
         raise NotCompilable(f"n_models: expected at most {MOST_ADDED} for a mean, got {parameters['n_models']}")
 
 
-def plain(value: Any) -> Any:
-    """Return the value of a parameter as JSON has it; what is not supported comes back as it is."""
-    if type(value) is drift.ADWIN:
-        return [getattr(value, name) for name in ADWIN]
-    if type(value) is drift.NoDrift:
-        return None
-    if type(value) is GaussianSplitter:
-        return value.n_splits
-    if type(value) is TEBSTSplitter and value._root is None:
-        return value.digits
-    if type(value) is EBSTSplitter and value._root is None:
-        return EVERY_DIGIT
-    if type(value) is linear_model.LinearRegression and is_untrained(value):
-        return [
-            value.optimizer.lr.learning_rate,
-            value.intercept_init,
-            value.intercept_lr.learning_rate,
-            value.clip_gradient,
-        ]
-    if type(value) is metrics.Accuracy and value.cm.n_samples == 0:
-        return "Accuracy"
-    if type(value) is metrics.MSE and value._mean.n == 0:
-        return "MSE"
-    if isinstance(value, list | tuple | set | frozenset):
-        return list(value) if isinstance(value, list) else sorted(value, key=repr)
-    return value
-
-
-def is_plain(model: linear_model.LinearRegression) -> bool:
-    """Return whether kernels learn a linear regression: SGD on the squared loss with constant rates, and no penalty."""
-    constant = optim.schedulers.Constant
-    return (
-        type(model.optimizer) is optim.SGD
-        and type(model.loss) is optim.losses.Squared
-        and type(model.optimizer.lr) is type(model.intercept_lr) is constant
-        and type(model.initializer) is optim.initializers.Zeros
-        and model.l1 == model.l2 == 0
-    )
-
-
-def is_untrained(model: linear_model.LinearRegression) -> bool:
-    """Return whether kernels learn a linear regression, and it has learned nothing yet."""
-    learned = model.weights or model.optimizer.n_iterations or model.intercept != model.intercept_init
-    return is_plain(model) and not learned
-
-
-def rates(model: linear_model.LinearRegression) -> list[Any]:
-    """Return the parameters of a leaf model as JSON has them."""
-    constants = model.optimizer.lr.learning_rate, model.intercept_lr.learning_rate
-    return [constants[0], model.intercept_init, constants[1], model.clip_gradient]
-
-
-def linear_regression(values: list[Any]) -> linear_model.LinearRegression:
-    """Return a new leaf model with these parameters."""
-    rate, intercept, intercept_rate, clip = values
-    return linear_model.LinearRegression(
-        optim.SGD(rate), intercept_init=intercept, intercept_lr=intercept_rate, clip_gradient=clip
-    )
-
-
-def search_tree(digits: int) -> EBSTSplitter:
-    """Return a new splitter of a regressor."""
-    return EBSTSplitter() if digits == EVERY_DIGIT else TEBSTSplitter(digits)
-
-
 def of_trees(family: int, parameters: Mapping[str, Any]) -> Parameters:
     """Return the parameters of a model's trees: a forest for regression leaves some of them to the trees."""
     if family != L.FOREST_REGRESSOR:
         return dict(parameters)
-    tree_of_forest = BaseTreeRegressor()
     left = {name for name in ("splitter", "leaf_model") if parameters[name] is None} | {"min_samples_split"}
-    return {**parameters, **{name: plain(getattr(tree_of_forest, name)) for name in left}}
+    return {**parameters, **{name: OF_TREES_OF_FOREST[name] for name in left}}
 
 
 def shape(family: int) -> int:
     """Return the family of the classifier that has the form of this family: a tree, an adaptive tree or a forest."""
     return family % L.TREE_REGRESSOR
-
-
-def river_arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what River's constructor is called with."""
-    arguments = dict(parameters)
-    if "leaf_model" in arguments:
-        if arguments["splitter"] is not None:
-            arguments["splitter"] = search_tree(arguments["splitter"])
-        if arguments["leaf_model"] is not None:
-            arguments["leaf_model"] = linear_regression(arguments["leaf_model"])
-    elif arguments["splitter"] is not None:
-        arguments["splitter"] = GaussianSplitter(arguments["splitter"])
-    for name in ("drift_detector", "warning_detector"):
-        if name in arguments:
-            arguments[name] = adwin(arguments[name])
-    if "metric" in arguments:
-        arguments["metric"] = _METRICS[arguments["metric"]]()
-    return arguments
-
-
-def adwin(values: list[Any] | None) -> Any:
-    """Return a new detector with these parameters."""
-    return drift.NoDrift() if values is None else drift.ADWIN(**dict(zip(ADWIN, values, strict=True)))
 
 
 def options(family: int, parameters: Mapping[str, Any], max_depth: int) -> Array:
@@ -297,7 +187,7 @@ def options(family: int, parameters: Mapping[str, Any], max_depth: int) -> Array
     else:
         made[L.CRITERION] = _CRITERIA[parameters["split_criterion"]]
         made[L.PREDICTION] = _PREDICTIONS[parameters["leaf_prediction"]]
-        made[L.CANDIDATES] = GaussianSplitter().n_splits if parameters["splitter"] is None else parameters["splitter"]
+        made[L.CANDIDATES] = SPLITS if parameters["splitter"] is None else parameters["splitter"]
     made[L.BINARY_ONLY], made[L.PREPRUNE] = parameters["binary_split"], parameters["merit_preprune"]
     made[L.BOOTSTRAP] = parameters.get("bootstrap_sampling", False)
     made[L.MODELS] = parameters.get("n_models", 1)

@@ -1,6 +1,6 @@
 """Snapshots: the arrays that explainers evaluate, made from the arena without a River model.
 
-The arrays equal those that `glasstream.models.river.compile` makes of `LiveModel.to_river`, bit for bit.
+The arrays equal those that `glasstream.models.river.compile` makes of the River model, bit for bit.
 """
 
 import math
@@ -21,10 +21,10 @@ from glasstream.models.online.targets import answers_mean
 from glasstream.models.online.votes import says_bayes
 from glasstream.models.predictors.arrays import fields, sealed, sealed_tuple
 from glasstream.models.predictors.kernels import walk
+from glasstream.models.predictors.kernels.average import weights_of_losses
 from glasstream.models.predictors.kernels.trees import ClassificationTrees, RegressionTrees
 from glasstream.models.predictors.labels import Labels
 from glasstream.models.predictors.slots import ABSENT, Slots
-from glasstream.models.river.hoeffding import weights_of_losses
 
 _LOG_TAU: Final = math.log(math.tau)
 _RULES: Final = {L.ADAPTIVE_FAMILY: "scaled", L.FOREST_FAMILY: "shares"}

@@ -1,12 +1,12 @@
 """A model's pool around its arena: the tables that depend on the stream's features and classes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
-from glasstream.base.errors import ModelError
+from glasstream.base.errors import ModelError, NotCompilable
 from glasstream.models.online import layout as L
 from glasstream.models.online import parameters as supported
 from glasstream.models.online.copying import copy_trees
@@ -179,6 +179,20 @@ def _confusion(before: Array, models: int, classes: int) -> Array:
         made[:, :known, :known] = before[:, :, :known]
         made[:, :known, classes] = before[:, :, known]
     return made
+
+
+def check_labels(labels: Iterable[Label]) -> None:
+    """Refuse classes that are not all texts, all whole numbers or all booleans.
+
+    Raises
+    ------
+    NotCompilable
+        They are not.
+    """
+    kinds = {type(label) for label in labels}
+    if len(kinds) > 1 or not kinds <= {str, int, bool}:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise NotCompilable(f"expected the classes to be all texts, all whole numbers or all booleans, got {names}")
 
 
 def is_too_wide(pool: Pool) -> bool:

@@ -47,6 +47,28 @@ def last_step(model: RiverModel) -> RiverModel:
     return model._last_step if isinstance(model, compose.Pipeline) else model
 
 
+def task_of(model: RiverModel) -> Task | None:
+    """Return the task of a model; None if it is neither a classifier nor a regressor."""
+    from river import base
+
+    kinds = {base.Classifier: Task.CLASSIFICATION, base.Regressor: Task.REGRESSION}
+    return next((task for kind, task in kinds.items() if isinstance(last_step(model), kind)), None)
+
+
+def label_from_votes(model: RiverModel) -> bool:
+    """Return whether the label is River's default: the first of the largest probabilities."""
+    from river import base
+
+    return getattr(type(last_step(model)), "predict_one", None) is base.Classifier.predict_one
+
+
+def one_vs_rest(model: RiverModel) -> RiverModel:
+    """Return a model for any number of classes, of clones of a model for two."""
+    from river import multiclass
+
+    return multiclass.OneVsRestClassifier(model)
+
+
 def _in_order(model: RiverModel) -> RiverModel:
     from river import tree
 

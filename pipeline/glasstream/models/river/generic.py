@@ -12,7 +12,7 @@ from glasstream.base.errors import ModelError
 from glasstream.events.features import FeatureTable, Kind
 from glasstream.models.predictors.labels import Labels
 from glasstream.models.predictors.predictor import CLASSIFICATION, NO_LABEL, REGRESSION, Floats, Output, Task
-from glasstream.models.river.catalogue import last_step
+from glasstream.models.river.catalogue import label_from_votes
 from glasstream.models.river.imputers import Imputed, imputed
 
 
@@ -43,10 +43,6 @@ class GenericPredictor:
     def __init__(
         self, model: Any, table: FeatureTable, labels: Mapping[Any, str] | None, *, given: Sequence[bool] | None = None
     ) -> None:
-        from river import (  # import River only when there is a model; see `glasstream.models.river.catalogue`
-            base,
-        )
-
         self.task: Task = REGRESSION if labels is None else CLASSIFICATION
         self.features = tuple(table.names)
         self._labels = Labels(labels) if labels is not None else None
@@ -61,7 +57,7 @@ class GenericPredictor:
             if given is None or given[slot]
         ]
         # River's default label is the first of the largest probabilities; calling `predict_one` would evaluate twice.
-        self._label_from_votes = getattr(type(last_step(model)), "predict_one", None) is base.Classifier.predict_one
+        self._label_from_votes = label_from_votes(model)
         self._has_votes = True
 
     def evaluate(self, rows: Floats) -> Output:

@@ -3,10 +3,10 @@
 from itertools import chain
 from typing import Any
 
-import numpy as np
 from river.forest.adaptive_random_forest import BaseTreeClassifier, BaseTreeRegressor
 
 from glasstream.base.errors import NotCompilable
+from glasstream.models.predictors.kernels.average import weights_of_losses
 from glasstream.models.predictors.kernels.trees import ClassificationTrees, RegressionTrees
 from glasstream.models.predictors.labels import Labels
 from glasstream.models.predictors.slots import Slots
@@ -58,15 +58,6 @@ def compile_forest_regressor(model: Any, slots: Slots) -> RegressionTrees:
     if not model.disable_weighted_vote and rule == "mean":
         weights = weights_of_losses([metric.get() for metric, _ in zip(model._metrics, trees, strict=False)])
     return regression_trees(trees, weights, rule, slots)
-
-
-def weights_of_losses(losses: list[float]) -> list[float]:
-    """Return the weights of the trees of an ARFRegressor: the larger the mean loss, the smaller the weight."""
-    total = sum(losses, 0.0)
-    if total == 0:
-        return [1.0] * len(losses)
-    remaining = np.array([total - loss for loss in losses])
-    return list(remaining / remaining.sum())  # numpy's order of adding, as in River
 
 
 def classification_trees(

@@ -24,7 +24,6 @@ from glasstream.models.online.linear.kernels import (
     learn_rows,
     score_row,
 )
-from glasstream.models.online.linear.river import read_model, write_model
 from glasstream.models.online.linear.state import State
 from glasstream.models.online.live import Answers, Columns, Numbers
 from glasstream.models.predictors.arrays import Array
@@ -57,7 +56,7 @@ class _Form(NamedTuple):
 class LiveLinear:
     """A linear model that learns in compiled code.
 
-    `take` makes one of a River model, and `from_bytes` of a checkpoint.
+    `glasstream.models.river.live.take` makes one of a River model, and `from_bytes` of a checkpoint.
     """
 
     takes_text = False
@@ -66,28 +65,28 @@ class LiveLinear:
     """Number of events from which on a block of them costs less than one after the other."""
 
     def __init__(self, state: State) -> None:
-        self._state = state
+        self.state = state
         self._forms: dict[tuple[str, ...], _Form] = {}
 
     @property
     def kind(self) -> int:
         """Regression, or the form of classification."""
-        return self._state.kind
+        return self.state.kind
 
     @property
     def features(self) -> dict[str, bool | None]:
         """The features that the model has met; none is a text."""
-        return dict.fromkeys(self._state.slots, False)
+        return dict.fromkeys(self.state.slots, False)
 
     @property
     def classes(self) -> list[Any]:
         """The labels of the classes by number; none for a regression."""
-        return list(self._state.labels)
+        return list(self.state.labels)
 
     @property
     def numbers(self) -> Mapping[Any, int]:
         """The numbers of the classes by label."""
-        return self._state.labels
+        return self.state.labels
 
     def numbers_of(self, labels: Sequence[Any]) -> Array:
         """Return the numbers of classes as int64; a new class of one-vs-rest gets the next number.
@@ -97,7 +96,7 @@ class LiveLinear:
         ModelError
             The model cannot learn such a class.
         """
-        state = self._state
+        state = self.state
         for label in labels:
             if label not in state.labels:
                 if state.kind != ONE_VS_REST or type(label) not in (str, int, bool):
@@ -129,8 +128,8 @@ class LiveLinear:
         ModelError
             The events do not have this form, or the model is a regressor. It has learned none of them.
         """
-        y, classes = np.asarray(labels), len(self._state.labels)
-        if self._state.kind == REGRESSION or y.dtype.kind not in "iu":
+        y, classes = np.asarray(labels), len(self.state.labels)
+        if self.state.kind == REGRESSION or y.dtype.kind not in "iu":
             raise ModelError("expected a classifier, and the numbers of classes")
         if y.size and (y.min() < -1 or y.max() >= classes):
             raise ModelError(f"expected labels from -1 to {classes - 1}")
@@ -157,7 +156,7 @@ class LiveLinear:
         ModelError
             The events do not have this form, or the model is a classifier. It has learned none of them.
         """
-        if self._state.kind != REGRESSION:
+        if self.state.kind != REGRESSION:
             raise ModelError("expected a regressor")
         answers = self._learn(columns, np.array(targets, np.float64), within, known)
         return Numbers(answers.votes[:, 0], answers.labels)
@@ -182,7 +181,7 @@ class LiveLinear:
         return self._run(form, X, y, False, bounds)
 
     def _run(self, form: _Form, X: Array, y: Array, dense: bool, bounds: Array) -> Answers:
-        state = self._state
+        state = self.state
         events, classes = len(X), max(1, len(state.labels))
         answers = Answers(
             np.full((events, classes), nan), np.empty((events, classes), np.int64), np.full(events, ANSWERED)
@@ -196,7 +195,7 @@ class LiveLinear:
     # --- Rows ---------------------------------------------------------------------------------------------------------
     def predict_proba_one(self, x: Mapping[str, Any]) -> dict[Any, float]:
         """Return the probabilities of one event, as River does."""
-        state = self._state
+        state = self.state
         form = self._packed(x)
         if state.kind == BINARY:
             share = score_row(state.features, state.numbers, form.slots, form.values, SIGMOID)
@@ -208,11 +207,11 @@ class LiveLinear:
     def predict_one(self, x: Mapping[str, Any]) -> float:
         """Return the prediction of a regressor."""
         form = self._packed(x)
-        return float(score_row(self._state.features, self._state.numbers, form.slots, form.values, IDENTITY))
+        return float(score_row(self.state.features, self.state.numbers, form.slots, form.values, IDENTITY))
 
     def learn_one(self, x: Mapping[str, Any], y: Any) -> None:
         """Learn one event, as River does."""
-        state = self._state
+        state = self.state
         form = self._packed(x)
         if state.kind == ONE_VS_REST:
             number = float(self.numbers_of([y])[0])
@@ -238,7 +237,7 @@ class LiveLinear:
         return form
 
     def _remember(self, names: tuple[str, ...]) -> _Form:
-        state = self._state
+        state = self.state
         if not all(type(name) is str for name in names):
             raise ModelError(f"expected the names of features to be texts, got {names!r:.60}")
         for name in names:
@@ -253,14 +252,10 @@ class LiveLinear:
         return form
 
     # --- Other forms --------------------------------------------------------------------------------------------------
-    def to_river(self) -> Any:
-        """Return a new River model that is what River's own would be now."""
-        return write_model(self._state)
-
     def compiled(
         self, table: FeatureTable, labels: Mapping[Any, str], *, given: Sequence[bool] | None = None
     ) -> LinearPredictor:
-        """Return the arrays that explainers evaluate: those that `compile_model` makes of `to_river`.
+        """Return the arrays that explainers evaluate: those that `compile_model` makes of the River model.
 
         Parameters
         ----------
@@ -272,7 +267,7 @@ class LiveLinear:
         NotCompilable
             An input is a text.
         """
-        state, slots, texts = self._state, Slots.of(table, given), Labels(labels)
+        state, slots, texts = self.state, Slots.of(table, given), Labels(labels)
         slots.all_numeric("a linear model")
         members = state.order[: state.born[0]]
         keys = [self.classes[number] for number in members.tolist()] if state.kind == ONE_VS_REST else self.classes
@@ -296,7 +291,7 @@ class LiveLinear:
 
     def to_bytes(self) -> bytes:
         """Return a checkpoint; its bytes are a function of what the model has learned and predicted."""
-        return checkpoint.encode(self._state)
+        return checkpoint.encode(self.state)
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Self:
@@ -308,14 +303,3 @@ class LiveLinear:
             The bytes are damaged, forged or of another release.
         """
         return cls(checkpoint.decode(data))
-
-
-def take(model: Any) -> LiveLinear:
-    """Return a live model in the state of a River model, which does not change.
-
-    Raises
-    ------
-    NotCompilable
-        The model has to stay with River; the message says why.
-    """
-    return LiveLinear(read_model(model))

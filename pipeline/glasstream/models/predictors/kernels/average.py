@@ -64,3 +64,12 @@ def average(answers: Floats, rule: int, values: Floats) -> None:
     n = answers.shape[1]
     for i in range(answers.shape[0]):
         values[i, 0] = median_of_row(answers, i, n) if rule == _MEDIAN else mean_of_row(answers, i, n)
+
+
+def weights_of_losses(losses: list[float]) -> list[float]:
+    """Return the weights of the trees of an ARFRegressor: the larger the mean loss, the smaller the weight."""
+    total = sum(losses, 0.0)
+    if total == 0:
+        return [1.0] * len(losses)
+    remaining = np.array([total - loss for loss in losses])
+    return list(remaining / remaining.sum())  # numpy's order of adding, as in River

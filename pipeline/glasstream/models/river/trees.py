@@ -13,14 +13,15 @@ from river.tree.splitter import GaussianSplitter
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
 from glasstream.base.errors import NotCompilable
-from glasstream.models.online import adwin
 from glasstream.models.online import layout as L
 from glasstream.models.online import parameters as supported
 from glasstream.models.online.arena import detector_words
 from glasstream.models.online.copying import copy_trees
 from glasstream.models.online.layout import Pool, empty_arena
-from glasstream.models.online.state import Label, State
+from glasstream.models.online.state import Label, State, check_labels
 from glasstream.models.online.sums import COMPENSATED
+from glasstream.models.river import adwin
+from glasstream.models.river import parameters as of_river
 from glasstream.models.river.catalogue import ClassesInOrder
 
 _LARGEST_EXACT: Final = 2**53
@@ -138,7 +139,7 @@ class Reader:
             if kind is not self.tree_of_forest or one.rng is not model._rng:
                 raise NotCompilable(f"a forest holds a {kind.__name__} that is not its own")
             for name in self.alike:
-                wanted, has = self.of_trees[name], supported.plain(getattr(one, name))
+                wanted, has = self.of_trees[name], of_river.plain(getattr(one, name))
                 if wanted != has:
                     raise NotCompilable(f"{name}: expected {wanted!r} in each tree, got {has!r}")
             if one.max_features != state.subset_most or one.max_depth != state.max_depth:
@@ -329,7 +330,7 @@ class Reader:
     def detector(self, one: Any, name: str) -> int:
         """Write a detector, and return its address; 0 for NoDrift."""
         parameters = self.state.parameters[name]
-        if supported.plain(one) != parameters:
+        if of_river.plain(one) != parameters:
             raise NotCompilable(f"{name}: expected the model's parameters in each node and tree")
         if parameters is None:
             return 0
@@ -363,20 +364,6 @@ class Reader:
         pool.scores[t, L.RIGHT_EVENTS], pool.scores[t, L.EVENTS] = matrix._total_true_positives, matrix.total_weight
 
 
-def check_labels(labels: Iterable[Label]) -> None:
-    """Refuse classes that are not all texts, all whole numbers or all booleans.
-
-    Raises
-    ------
-    NotCompilable
-        They are not.
-    """
-    kinds = {type(label) for label in labels}
-    if len(kinds) > 1 or not kinds <= {str, int, bool}:
-        names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise NotCompilable(f"expected the classes to be all texts, all whole numbers or all booleans, got {names}")
-
-
 def feature_name(name: Any) -> str:
     """Refuse the name of a feature that is no text."""
     if not isinstance(name, str):
@@ -405,8 +392,8 @@ class Writer:
         self.names = list(state.features)
         self.labels = list(state.labels)
         self.texts = [list(texts) for texts in state.categories]
-        makes = {number: kind for kind, number in supported.FAMILIES.items()}
-        self.model = makes[state.family](**supported.river_arguments(state.parameters))
+        makes = {number: kind for kind, number in of_river.FAMILIES.items()}
+        self.model = makes[state.family](**of_river.river_arguments(state.parameters))
 
     def write(self) -> Any:
         state, pool, model = self.state, self.pool, self.model
@@ -584,7 +571,7 @@ class Writer:
     def detector(self, at: int, which: int) -> Any:
         """Return a detector: 0 is one of warnings, 1 one of drifts."""
         parameters = self.state.parameters["warning_detector" if which == 0 else "drift_detector"]
-        made = supported.adwin(parameters)
+        made = of_river.adwin(parameters)
         made._helper.__setstate__(adwin.write_river(self.pool.detector[which], self.F, self.I, at))
         made._drift_detected = bool(self.I[at + L.DETECTED])
         return made

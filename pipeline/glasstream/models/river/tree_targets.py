@@ -14,8 +14,9 @@ from glasstream.base.errors import NotCompilable
 from glasstream.models.online import layout as L
 from glasstream.models.online import parameters as supported
 from glasstream.models.online.layout import Pool
-from glasstream.models.online.river import Reader, Writer, exact, feature_name
 from glasstream.models.online.state import Label
+from glasstream.models.river import parameters as of_river
+from glasstream.models.river.trees import Reader, Writer, exact, feature_name
 
 _LEAVES: Final[dict[str, Any]] = {
     "mean": (htr_nodes.LeafMean, hatr_nodes.AdaLeafRegMean, arf_htr_nodes.RandomLeafMean),
@@ -75,9 +76,9 @@ class TargetReader(Reader):
                 self._observer(block + L.HEADER * s, feature_name(name), splitter)
 
     def _model(self, target: int, model: Any) -> None:
-        if type(model) is not linear_model.LinearRegression or not supported.is_plain(model):
+        if type(model) is not linear_model.LinearRegression or not of_river.is_plain(model):
             raise NotCompilable("a leaf has a model of another kind than the tree's")
-        if supported.rates(model) != self.of_trees["leaf_model"]:
+        if of_river.rates(model) != self.of_trees["leaf_model"]:
             raise NotCompilable("a leaf has a model with other parameters than the tree's")
         entries = self.take(L.PAIR * len(model.weights))
         self.F[target + L.INTERCEPT], self.I[target + L.STEPS] = model.intercept, model.optimizer.n_iterations
@@ -92,7 +93,7 @@ class TargetReader(Reader):
         if type(splitter) is NominalSplitterReg:
             self._categories(slot, name, splitter)
             return
-        wanted = supported.search_tree(self.of_trees["splitter"])
+        wanted = of_river.search_tree(self.of_trees["splitter"])
         if type(splitter) is not type(wanted) or vars(splitter).get("digits") != vars(wanted).get("digits"):
             raise NotCompilable(f"feature {name!r} is watched by another splitter than the tree's")
         self.I[slot + L.SLOT_FEATURE] = self.feature(name, False)
@@ -184,7 +185,7 @@ class TargetWriter(Writer):
         return leaf
 
     def _model(self, target: int) -> linear_model.LinearRegression:
-        model = supported.linear_regression(self.of_trees["leaf_model"])
+        model = of_river.linear_regression(self.of_trees["leaf_model"])
         entries = int(self.I[target + L.ENTRIES])
         for q in range(self.I[target + L.ENTRY_COUNT]):
             name = self.names[self.I[entries + L.PAIR * q + L.CLASS]]
