@@ -38,6 +38,8 @@ from glasstream_topics import events, requests
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 TURN = 500
 DELAY = 300
+RUN = 64
+"""Largest number of messages that the learner gets at once."""
 SEED = 7
 
 
@@ -70,10 +72,14 @@ class Learner:
     def learn(self, turn: list[dict]) -> float:
         messages = [value for value, _ in pack(iter(turn), self.per_message, 1_000_000)]
         begun = time.process_time()
-        for value in messages:
-            for _ in self.core.consume(Message("events", self.partition, self.offset, b"s", value)):
+        for first in range(0, len(messages), RUN):
+            run = [
+                Message("events", self.partition, self.offset + n, b"s", one)
+                for n, one in enumerate(messages[first : first + RUN])
+            ]
+            for _ in self.core.consume(*run):
                 self._encode_snapshots()
-            self.offset += 1
+            self.offset += len(run)
         self.core.cut()
         self._encode_snapshots()
         outbox, _ = self.core.take_outbox()

@@ -1,6 +1,8 @@
 """Messages for the learner of a partition, and what it publishes for them."""
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import orjson
 
@@ -29,6 +31,38 @@ def event(number: int, **fields: object) -> dict:
 def message(offset: int, content: object, key: bytes | None = b"s") -> Message:
     value = content if isinstance(content, bytes) or content is None else orjson.dumps(content)
     return Message("events", 0, offset, key, value)
+
+
+def as_sent(seed: int, count: int = 160) -> Iterator[dict[str, Any]]:
+    """Events as users send them: texts, gaps, features that come late or in another order, late labels, bad ones."""
+    source = random.Random(seed)
+    width = source.choice([3, 5, 90])
+    gaps, oddities, late = source.choice([0.0, 0.3]), source.choice([0.0, 0.05]), source.choice([0.1, 0.9])
+    for number in range(count):
+        x: dict[str, Any] = {f"f{place}": round(source.gauss(number // 80 * 2, 1), 2) for place in range(width)}
+        x["day"] = source.choice(["mon", "tue", "wed", "thu", "fri"][: 2 + number // 40])
+        x["open"] = source.random() < 0.5
+        if number > 100:
+            x["late"] = source.randrange(4)
+        for name in list(x):
+            if source.random() < gaps:
+                x[name] = None
+            elif source.random() < gaps:
+                del x[name]
+        if source.random() < oddities:
+            x = dict(reversed(x.items()))
+        above = (x.get("f0") or 0.0) > number // 80 * 2
+        y: Any = "c" if number > 90 and x.get("day") == "mon" else "ab"[above]
+        event: dict[str, Any] = {"id": number, "x": x or {"f0": 0.0}, "y": y}
+        if source.random() < late:
+            del event["y"]
+        if source.random() < oddities:
+            event = source.choice(
+                [{"id": number, "x": {}}, {**event, "y": 1.5}, {**event, "z": 0}, {"id": 10**6, "y": "a"}]
+            )
+        yield event
+        if number > 5 and source.random() < late:
+            yield {"id": number - source.choice([0, 1, 5, 5, 5]), "y": source.choice("ab")}
 
 
 def content(predictor: Predictor) -> object:

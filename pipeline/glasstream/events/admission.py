@@ -118,6 +118,16 @@ class Admission:
         self.seq += 1
         return accepted
 
+    def known(self, y: str | bool | int | float) -> str | float | None:
+        """Return the target that a label means if neither its kind nor its class is new; else None."""
+        kind = type(y)
+        if (float if kind is int else kind) is not self.target_kind or (isinstance(y, int) and y.bit_length() > 64):
+            return None
+        if self.task is Task.REGRESSION:
+            return _number(y)
+        name = label(y)
+        return name if name in self.classes else None
+
     def target(self, y: str | bool | int | float) -> str | float | tuple[Reason, str]:
         """Return the target that a label means, or the reason for its rejection. The first one fixes the kind."""
         kind: type = float if type(y) is int else type(y)

@@ -56,7 +56,15 @@ class Decoded:
     model: str | None = None
     """SHA-256 of the model that a mark names."""
 
+    @property
+    def is_mark(self) -> bool:
+        """Whether the message is a mark."""
+        return self.flush or self.reset or self.model is not None
 
+
+_event = msgspec.json.Decoder(Event).decode
+_label = msgspec.json.Decoder(Label).decode
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _KEYS = frozenset(Event.__struct_fields__)
 
 
@@ -87,6 +95,18 @@ def decode(value: bytes | None, limit: int) -> Decoded:
     if any(_beyond(event) for event in good):
         return _each(value)
     return Decoded(events=list(enumerate(good)), labels=labels, array=value[:1] == b"[")
+
+
+def decode_one(value: bytes | None, limit: int) -> Event | Label | None:
+    """Return the event or label that a message consists of; None for every other message, which `decode` can read."""
+    if value is None or len(value) > limit or value[:1] != b"{":
+        return None
+    try:
+        # A label has no `x`. Should an event escape this name, it is read all the same.
+        found = _event(value) if b'"x"' in value else _label(value)
+    except _UNREADABLE:
+        return None
+    return None if _beyond(found) else found
 
 
 def _beyond(element: Event | Label) -> bool:

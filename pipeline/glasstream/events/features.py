@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import islice
+from itertools import chain, islice, repeat
 from math import nan
 from typing import Any, Final, NamedTuple
 
@@ -451,9 +451,17 @@ class RowBlock:
 
     def __init__(self, table: FeatureTable) -> None:
         self._table = table
-        self._values: list[float] = []
-        self._plan: _Plan | None = None
-        self._count = 0
+        self._width = len(table)
+        self.values: list[Iterable[Any]] = []
+        """The values of each row. An event of a form that is `direct` is added by adding its values."""
+        self._order: tuple[int, ...] | None = None
+        self._begun = False
+
+    def direct(self, form: tuple[object, ...]) -> bool:
+        """Return whether the values of every event of a form are a row of the block, which is still empty."""
+        plan = self._table._plans.get(form)
+        self._begun = plan is not None and plan.direct
+        return self._begun
 
     def add(self, x: Mapping[str, Value], *, again: bool = False) -> bool:
         """Encode an event as the next row, or return False if it does not belong to the block and change nothing.
@@ -465,28 +473,51 @@ class RowBlock:
         """
         table = self._table
         plan = table._plans.get((*x, *map(type, x.values())))
-        if plan is None or (self._plan is not None and plan.order != self._plan.order):
+        if plan is None or not self._is_next(plan.order):
             return False
-        self._plan = plan
         if plan.direct:
-            self._values.extend(x.values())  # type: ignore[arg-type]  # numbers and booleans only
+            self.values.append(x.values())
         elif again:
             with table._uncounted():
-                self._values.extend(table._follow(plan, x)[0])
+                self.values.append(table._follow(plan, x)[0])
         else:
-            self._values.extend(table._follow(plan, x)[0])
-        self._count += 1
+            self.values.append(table._follow(plan, x)[0])
+        return True
+
+    def add_kept(self, kept: KeptFeatures) -> bool:
+        """Add the row of an event that was kept, or return False if it does not belong to the block."""
+        slots, values = kept
+        if slots is None:
+            if not self._is_next(None):
+                return False
+            missing = self._width - len(values)
+            self.values.append(chain(values, repeat(nan, missing)) if missing else values)
+            return True
+        order = tuple(slots)
+        if not self._is_next(None if list(order) == sorted(order) else order):
+            return False
+        row = [nan] * self._width
+        for slot, value in zip(slots, values, strict=True):
+            row[slot] = value
+        self.values.append(row)
+        return True
+
+    def _is_next(self, order: tuple[int, ...] | None) -> bool:
+        """Return whether an event with its features in this order can be the next row."""
+        if self._begun:
+            return order == self._order
+        self._order, self._begun = order, True
         return True
 
     def rows(self) -> NDArray[np.float64]:
         """Return (count, d) rows, NaN where a feature is absent."""
-        return np.array(self._values, np.float64).reshape(self._count, len(self._table))
+        count = len(self.values)
+        flat = np.fromiter(chain.from_iterable(self.values), np.float64, count * self._width)
+        return flat.reshape(count, self._width)
 
     def order(self) -> Sequence[int]:
         """Return the slots in the order in which the events name their features."""
-        if self._plan is None or self._plan.order is None:
-            return range(len(self._table))
-        return self._plan.order
+        return range(self._width) if self._order is None else self._order
 
 
 @dataclass(slots=True)

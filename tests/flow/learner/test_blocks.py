@@ -15,11 +15,11 @@ from glasstream.events.message import Message, Position
 from glasstream.flow.learner.checkpoint import opened
 from glasstream.flow.learner.partition import PartitionLearner
 from glasstream.flow.settings import Settings
-from glasstream.models.online import families
+from glasstream.models import stream_model
 from glasstream_topics.events_dead import Reason
 from tests.models.online.conftest import ordered_categories
 from tests.support.examples import examples, some
-from tests.support.learner import Collected, learn, message, same, settings
+from tests.support.learner import Collected, as_sent, learn, message, same, settings
 from tests.support.learner_checkpoints import checkpoint_of
 
 KEY = b"a key of sixteen bytes"
@@ -52,7 +52,7 @@ def staying_in_river() -> Iterator[None]:
         raise NotCompilable("it stays in River")
 
     with pytest.MonkeyPatch.context() as patch, ordered_categories():
-        patch.setattr(families, "take", stays)
+        patch.setattr(stream_model, "take", stays)
         yield
 
 
@@ -75,38 +75,6 @@ def equal(mine: Collected, rivers: Collected) -> None:
     assert bits(mine.snapshots) == bits(rivers.snapshots)
 
 
-def events(seed: int, count: int = 160) -> Iterator[dict[str, Any]]:
-    """Events as users send them: texts, gaps, features that come late or in another order, late labels, bad ones."""
-    source = random.Random(seed)
-    width = source.choice([3, 5, 90])
-    gaps, oddities, late = source.choice([0.0, 0.3]), source.choice([0.0, 0.05]), source.choice([0.1, 0.9])
-    for number in range(count):
-        x: dict[str, Any] = {f"f{place}": round(source.gauss(number // 80 * 2, 1), 2) for place in range(width)}
-        x["day"] = source.choice(["mon", "tue", "wed", "thu", "fri"][: 2 + number // 40])
-        x["open"] = source.random() < 0.5
-        if number > 100:
-            x["late"] = source.randrange(4)
-        for name in list(x):
-            if source.random() < gaps:
-                x[name] = None
-            elif source.random() < gaps:
-                del x[name]
-        if source.random() < oddities:
-            x = dict(reversed(x.items()))
-        above = (x.get("f0") or 0.0) > number // 80 * 2
-        y: Any = "c" if number > 90 and x.get("day") == "mon" else "ab"[above]
-        event: dict[str, Any] = {"id": number, "x": x or {"f0": 0.0}, "y": y}
-        if source.random() < late:
-            del event["y"]
-        if source.random() < oddities:
-            event = source.choice(
-                [{"id": number, "x": {}}, {**event, "y": 1.5}, {**event, "z": 0}, {"id": 10**6, "y": "a"}]
-            )
-        yield event
-        if number > 5 and source.random() < late:
-            yield {"id": number - source.choice([0, 1, 5, 5, 5]), "y": source.choice("ab")}
-
-
 def with_number(event: dict[str, Any], texts: bool) -> dict[str, Any]:
     """Give an event a number as target, and no text if a linear model cannot calculate with it."""
     x, y = dict(event.get("x", {})), event.get("y")
@@ -117,7 +85,7 @@ def with_number(event: dict[str, Any], texts: bool) -> dict[str, Any]:
 
 
 def packed(seed: int, factory: str) -> list[Message]:
-    source, content = random.Random(seed), list(events(seed))
+    source, content = random.Random(seed), list(as_sent(seed))
     if factory in REGRESSORS:
         content = [with_number(event, factory == "tree_of_means") for event in content]
     if factory == "regression":

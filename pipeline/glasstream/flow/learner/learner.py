@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.base.errors import ModelError, ModelRaised, NotCompilable
-from glasstream.events.admission import Accepted, Task
+from glasstream.events.admission import Accepted, Admission, Task
 from glasstream.events.features import FeatureCounts, FeatureTable, KeptFeatures, Kind, RowBuffer, Value
 from glasstream.events.waiting import Joined, Waiting, size_of
 from glasstream.explain.background import Background
@@ -22,6 +22,7 @@ from glasstream.flow.learner.entries import Entries
 from glasstream.flow.learner.expected import ExpectedPerformance
 from glasstream.flow.learner.make_model import Model, make_model
 from glasstream.flow.learner.pushed import PushedModels
+from glasstream.flow.learner.run import Run
 from glasstream.flow.learner.staleness import scale, staleness
 from glasstream.flow.settings import Settings
 from glasstream.models.online.live import Columns
@@ -75,6 +76,11 @@ class Unlabelled(NamedTuple):
     def size(self) -> int:
         """Approximate bytes that depend on the event."""
         return self.x.size + (0 if self.classes is None else _CLASS_BYTES * len(self.classes))
+
+    @property
+    def outline(self) -> Prediction:
+        """The prediction that was published without the label, without its probabilities."""
+        return Prediction(self.label, None, self.value)
 
     @property
     def prediction(self) -> Prediction:
@@ -183,10 +189,10 @@ class StreamLearner:
         self._score = 0.0
         """Numerator of the running metric: the number of correct labels, or the sum of absolute errors."""
         self._background = Background(settings, stream)
-        self.predicted: list[tuple[int, str | None, Prediction, str | float | None, int, int | None]] = []
+        self.predicted: list[tuple[int, str | None, Prediction | Unlabelled, str | float | None, int, int | None]] = []
         """Predictions that are not published yet: seq, id, prediction, target, version of the model, time.
 
-        An entry without an id is a late label for a prediction that was published before.
+        An entry without an id is a late label for a prediction that was published before, of which the rest is kept.
         """
         self._expected = ExpectedPerformance(settings.labels.estimate, settings.labels.window)
         self._predictions = predictions.Encoder(settings.epoch, stream)
@@ -259,93 +265,149 @@ class StreamLearner:
             dict(given), (name for name, one in zip(self._features.names, gets, strict=True) if one)
         )
 
-    def step_block(self, elements: Iterable[tuple[Element, str]]) -> list[tuple[int, ModelRaised | None]]:
-        """Predict and learn events and late labels in one call, as far as they can be processed as columns.
+    def step_block(self, run: Run, most: int, admission: Admission) -> tuple[int, list[tuple[int, int, ModelRaised]]]:
+        """Predict and learn the next events and late labels of a run in one call, as far as they fit into columns.
 
-        The block ends before an element that can not: an event with a new feature or class, or with its features in
-        another order. It also ends where a snapshot is due, which is of the model at that row, and where a request is
-        full.
+        The block ends before an element that does not fit: an event with a new feature or class, or with its features
+        in another order, or one that is rejected. It also ends before a label of one of its events, which does not wait
+        yet (an older event with the same id may wait, and would get the label), where a snapshot is due, which is of
+        the model at that row, and where a request is full.
 
         Parameters
         ----------
-        elements
-            Outcomes of the admission of events, and the events of labels that have just arrived, with their ids. A
-            rejected element ends the block. When one is taken, the labels before it have been settled, but the events
-            before it do not wait yet.
+        most
+            Largest number of elements.
 
         Returns
         -------
-        For each element that was processed its `seq`, and the error that `step` or `join` would have raised, or None.
-        An empty list means that the first element has to be processed alone.
+        The number of elements that were processed; with 0, the next one has to be processed alone. For each one that
+        the model could not take, its place among them, its `seq`, and the error that `step` or `join` would have
+        raised.
         """
         model = self._model
         if model is None or self.least_block is None:
-            return []
+            return 0, []
         if len(model.classes) > self._seen_classes:
             self._see_classes(model)
-        table = self._features
+        table, waiting, entries, classes = self._features, self.waiting, self._entries, model.classes
+        known, is_text, elements, first = admission.classes, admission.target_kind is str, run.elements, run.place
         places = self._most_rows - self._buffer.count
         room = min(self._next_due - self.rows, places)
-        block, taken, late = table.block(), list[tuple[Accepted | Joined[Unlabelled], str]](), list[int]()
+        if entries is not None:
+            most = min(most, places)
+        block = table.block()
+        add = block.values.append if run.form is not None and model.learns and block.direct(run.form) else None
+        labels, new_ids = run.labels, set[str]()
+        taken, targets, late = list[Event | Joined[Unlabelled]](), list[str | float | None](), list[int]()
+        ids, times = list[str | None](), list[int | None]()
         to_keep = 0
         """Most bytes that the events of the block add to those that wait: they wait when the block has been learned."""
-        for element, event_id in elements:
-            if isinstance(element, Joined):
-                if not self.waiting.has_room(to_keep):
+        seq = admission.seq
+        for place in range(first, min(first + most, len(elements))):
+            element = elements[place]
+            target: str | float | None
+            if not isinstance(element, Event):
+                event_id = str(element.id)
+                if event_id in new_ids:
                     break
-                x, is_late = table.again(element.kept.x), True
-            elif isinstance(element, Accepted):
-                x, is_late = element.event.x, False
-            else:
-                break
-            if isinstance(element.target, str) and element.target not in model.classes:
-                break
-            if model.refuses(x) is not None:
-                break
-            if not block.add(x, again=is_late):
-                break
-            if is_late:
-                self.waiting.settle(event_id)
+                admission.seq = seq
+                joined = waiting.find(element, admission)
+                if not isinstance(joined, Joined) or not waiting.has_room(to_keep):
+                    break
+                _, kept, target = joined
+                if isinstance(target, str) and target not in classes:
+                    break
+                if not model.learns and model.refuses(table.again(kept.x)) is not None:
+                    break
+                if not block.add_kept(kept.x):
+                    break
+                waiting.settle(event_id)
                 late.append(len(taken))
-            elif isinstance(element, Accepted) and element.event.id is not None:
-                to_keep += size_of(event_id, None)
-                if element.target is None:
-                    to_keep += KeptFeatures.most(len(x)) + _CLASS_BYTES * len(model.classes)
-            taken.append((element, event_id))
-            if element.target is not None:
+                taken.append(joined)
+                ids.append(None)
+                times.append(kept.ts)
+            else:
+                y, given = element.y, element.id
+                if y is None:
+                    target = None
+                elif is_text and type(y) is str and y in known:
+                    target = y
+                elif (target := admission.known(y)) is None:
+                    break
+                if type(target) is str and target not in classes:
+                    break
+                if add is not None:
+                    add(element.x.values())
+                elif (not model.learns and model.refuses(element.x) is not None) or not block.add(element.x):
+                    break
+                if given is None:
+                    ids.append(run.id_of(place))
+                else:
+                    event_id = given if type(given) is str else str(given)
+                    ids.append(event_id)
+                    if labels:
+                        new_ids.add(event_id)
+                        to_keep += size_of(event_id, None)
+                        if target is None:
+                            to_keep += KeptFeatures.most(len(element.x)) + _CLASS_BYTES * len(classes)
+                seq += 1
+                taken.append(element)
+                times.append(element.ts)
+            targets.append(target)
+            if target is not None:
                 room -= 1
-            if room <= 0 or (self._entries is not None and len(taken) >= places):
-                break
+                if room <= 0:
+                    break
+        admission.seq = seq
         if not taken:
-            return []
+            return 0, []
         rows = block.rows()
-        predictions = model.predict_and_learn(
-            self._columns(rows, block.order()), [element.target for element, _ in taken], late
-        )
-        outcomes: list[tuple[int, ModelRaised | None]] = []
-        learned: list[int] = []
-        for place, ((element, event_id), prediction) in enumerate(zip(taken, predictions, strict=True)):
+        predictions = model.predict_and_learn(self._columns(rows, block.order()), targets, late)
+        errors, learned = list[tuple[int, int, ModelRaised]](), list[int]()
+        number, predicted = seq - len(taken) + len(late), self.predicted
+        learns, keeps = model.learns, waiting.window > 0
+        for place, (one, one_id, wanted, ts, prediction) in enumerate(
+            zip(taken, ids, targets, times, predictions, strict=True)
+        ):
             error = None
             if isinstance(prediction, NotLearned):
                 prediction, error = prediction
-            if isinstance(element, Joined):
-                self._note_late(element)
-                ts = element.kept.ts
+                errors.append((place, one.seq if isinstance(one, Joined) else number, error))
+            version = self.rows if learns else self._version
+            if isinstance(one, Joined):
+                at = one.seq
+                predicted.append((at, None, one.kept, wanted, version, None))
             else:
-                self.seqs = element.seq + 1
+                at = number
+                number += 1
                 if isinstance(prediction, ModelRaised):
-                    outcomes.append((element.seq, prediction))
+                    errors.append((place, at, prediction))
                     continue
-                self._note(element, event_id, prediction)
-                ts = element.event.ts
-            if error is None and (element.target is not None or self._entries is not None):
+                predicted.append((at, one_id, prediction, wanted, version, ts))
+                if wanted is None:
+                    self.unlabelled += 1
+                    if keeps and one.id is not None and one_id is not None:
+                        waiting.add(one_id, at, self._kept(one, prediction))
+                elif waiting.begun and one.id is not None and one_id is not None:
+                    waiting.labelled(one_id, at)
+            if error is not None:
+                continue
+            if entries is not None:
                 learned.append(place)
-                self._count(model, element.seq, element.target, ts, late=isinstance(element, Joined))
-            outcomes.append((element.seq, error))
+                self._count(model, at, wanted, ts, late=isinstance(one, Joined))
+            elif wanted is not None:
+                learned.append(place)
+                self._seqs.append(at)
+                self._times.append(_time(ts))
+                self._targets.append(_number(model, wanted))
+                self.rows += 1
+        self.seqs = number
+        if len(predicted) >= self.settings.block.rows and len(learned) < len(taken):
+            self._publish()
         if learned:
             self._buffer.extend(rows if len(learned) == len(rows) else rows[learned])
             self._cut_if_due(model)
-        return outcomes
+        return len(taken), errors
 
     @property
     def least_block(self) -> int | None:
@@ -414,7 +476,7 @@ class StreamLearner:
 
     def _note_late(self, label: Joined[Unlabelled]) -> None:
         """Keep a late label for the running metric, with the prediction that was published without it."""
-        self.predicted.append((label.seq, None, label.kept.prediction, label.target, self._learned, None))
+        self.predicted.append((label.seq, None, label.kept, label.target, self._learned, None))
 
     def flush(self) -> None:
         """Process a flush mark: close the block and pass the mark to the aggregator."""
@@ -844,8 +906,11 @@ class StreamLearner:
         stream, loss_name, encode = self.stream, self._loss, self._predictions.encode
         records = self.outbox.predictions
         expected = self._expected if self.settings.labels.estimate else None
-        for seq, event_id, (label, probabilities, value), target, version, ts in self.predicted:
+        for seq, event_id, prediction, target, version, ts in self.predicted:
             loss: float | None = None
+            if isinstance(prediction, Unlabelled):
+                prediction = prediction.prediction if expected is not None else prediction.outline
+            label, probabilities, value = prediction
             if target is not None:
                 if label is not None:
                     self._scored += 1

@@ -15,7 +15,7 @@ position up to which its predecessor has published, and begins no others.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,19 +24,19 @@ import msgspec
 from glasstream.base.errors import ModelError, ModelRaised
 from glasstream.base.sparse import logged
 from glasstream.events.admission import Accepted, Admission
-from glasstream.events.decode import Decoded, Rejected, decode
+from glasstream.events.decode import Rejected, decode
 from glasstream.events.message import Message, Oversized, Position, Rejections
 from glasstream.events.places import Places
 from glasstream.events.waiting import Joined
-from glasstream.flow.identity import event_id, stream_name
+from glasstream.flow.identity import stream_name
 from glasstream.flow.learner.learner import Element, Outbox, StreamLearner
 from glasstream.flow.learner.pushed import MOST_REFUSED, Decisions, PushedModels
+from glasstream.flow.learner.run import Run
 from glasstream.flow.learner.stream_state import StreamState
 from glasstream.flow.settings import Settings
 from glasstream.models.onnx.model import FixedModel
-from glasstream_topics.events import Event, named_model
+from glasstream_topics.events import named_model
 from glasstream_topics.events_dead import Reason
-from glasstream_topics.labels import Label
 
 _Rejection = tuple[Reason, str] | None
 
@@ -76,59 +76,6 @@ class _Stream:
     """The offset after the newest message that may have changed the stream."""
     newest: int = 0
     """Offset of the newest message with an event or a label; at first, of the first one or after the reset mark."""
-
-
-class _Elements:
-    """Events and labels of a message that are still to be processed.
-
-    Which event a label belongs to depends on the events and labels before it. Each element is therefore admitted when
-    its turn comes. An event, which gets a number, is admitted only once; a label may be looked up again.
-    """
-
-    def __init__(self, stream: _Stream, elements: Sequence[tuple[int, Event | Label]], message: Message) -> None:
-        self._stream = stream
-        self._elements = elements
-        self._message = message
-        self._begin = 0
-        self._admitted: tuple[int, Accepted | tuple[Reason, str]] | None = None
-        """Place and outcome of the newest event whose turn has come."""
-
-    def __len__(self) -> int:
-        return len(self._elements) - self._begin
-
-    def first(self) -> tuple[Element, str]:
-        """Return the next element, and its id."""
-        return self._at(self._begin)
-
-    def block(self, most: int) -> Iterator[tuple[Element, str]]:
-        """Yield the next elements and their ids, up to a label of one of these events, which does not wait yet.
-
-        An older event with the same id may wait, and would get the label.
-        """
-        ids: set[str] = set()
-        for place in range(self._begin, min(self._begin + most, len(self._elements))):
-            element = self._elements[place][1]
-            if element.id is not None:
-                if isinstance(element, Event):
-                    ids.add(str(element.id))
-                elif str(element.id) in ids:
-                    return
-            yield self._at(place)
-
-    def take(self, count: int) -> Sequence[tuple[int, Event | Label]]:
-        """Return the next elements and remove them."""
-        begin = self._begin
-        self._begin += count
-        return self._elements[begin : self._begin]
-
-    def _at(self, place: int) -> tuple[Element, str]:
-        index, element = self._elements[place]
-        stream = self._stream
-        if isinstance(element, Label):
-            return stream.learner.waiting.find(element, stream.admission), str(element.id)
-        if self._admitted is None or self._admitted[0] != place:
-            self._admitted = place, stream.admission.admit(element)
-        return self._admitted[1], event_id(element.id, self._message, index)
 
 
 class PartitionLearner:
@@ -204,6 +151,10 @@ class PartitionLearner:
         self._rejections: Rejections | None = None
         """Rejections of the current message; those from `_decoded` on were found after decoding."""
         self._decoded = 0
+        self._found: dict[int, Rejections] = {}
+        """Rejections of the current run, by the number of their message."""
+        self.stepped = 0
+        """Number of events and labels between the last two stops."""
         self._silent_until = silent_until or Position(first_offset, 0)
         self.silent = self.position < self._silent_until
         """Whether a predecessor has already published the output of the current position."""
@@ -214,11 +165,23 @@ class PartitionLearner:
         """Position up to which the partition has been consumed."""
         return Position(self._offset, self._used)
 
-    def consume(self, message: Message) -> Iterator[StreamLearner]:
-        """Consume one message, stopping after every block of events; yield its learner, or one that has `ended`."""
+    def consume(self, *messages: Message) -> Iterator[StreamLearner]:
+        """Consume messages, in the order of their offsets. How they are divided into calls changes no output.
+
+        Stop after every block of events, before a stream ends at a reset mark, after every reset mark, and after a mark
+        that brings a model. Yield the stream's learner, which `ended` tells at the first stop of a reset mark.
+        """
+        begin = 0
+        while begin < len(messages):
+            begin += yield from self._consume(messages, begin)
+
+    def _consume(self, messages: Sequence[Message], begin: int) -> Generator[StreamLearner, None, int]:
+        """Consume the next message, with those after it that are of the same run; return their number."""
+        message = messages[begin]
         rejections = self._rejections = Rejections(message, self.settings.epoch)
-        self._offset, self._used = message.offset, 0
+        self._offset, self._used, self.stepped = message.offset, 0, 0
         name = stream_name(message, self.settings)
+        after: StreamLearner | None = None
         if isinstance(message.value, Oversized):
             rejections.add(None, Reason.TOO_LARGE, message.value.detail)
         elif isinstance(name, tuple):
@@ -228,7 +191,6 @@ class PartitionLearner:
                 rejections.epoch = self.streams[name].learner.epoch
                 self._note_change(name)
             decoded = decode(message.value, self.settings.limits.message_bytes)
-            rejections.found += decoded.rejected
             if decoded.flush:
                 if name in self.streams:
                     self.streams[name].after = message.offset + 1
@@ -236,14 +198,25 @@ class PartitionLearner:
             elif decoded.reset:
                 if name in self.streams:
                     yield from self._reset(name)
+                    after = self.streams[name].learner
             elif decoded.model is not None:
                 yield from self._replace(name, decoded.model, rejections)
             elif decoded.events:
                 stream = self._stream(name)
-                if isinstance(stream, tuple):
-                    rejections.add(None, *stream)
-                else:
-                    yield from self._learn(stream, decoded, rejections)
+                if not isinstance(stream, tuple):
+                    run = Run(message, decoded, stream.resumed.used if message.offset == stream.resumed.offset else 0)
+                    run.extend(messages, begin + 1, self.settings.limits.message_bytes)
+                    yield from self._learn(stream, run)
+                    return len(run.messages)
+                rejections.add(None, *stream)
+            rejections.found[:0] = decoded.rejected
+        self._finish(message, rejections)
+        if after is not None:
+            yield after
+        return 1
+
+    def _finish(self, message: Message, rejections: Rejections | None) -> None:
+        """Note that a message is used up."""
         if rejections:
             self.rejected += len(rejections.found)
             if not self.silent:
@@ -309,45 +282,86 @@ class PartitionLearner:
             self._withhold()
         yield stream.learner
 
-    def _learn(self, stream: _Stream, decoded: Decoded, rejections: Rejections) -> Iterator[StreamLearner]:
-        """Process the events and labels of a message, stopping after each block of them."""
-        learner, message = stream.learner, rejections.message
-        stream.after, stream.newest = message.offset + 1, message.offset
-        self._decoded = len(rejections.found)
-        events = decoded.events
-        if message.offset == stream.resumed.offset and stream.resumed.used:
-            self._used = stream.resumed.used
-            events = events[self._used :]
-            rejections.found += stream.rejected
+    def _learn(self, stream: _Stream, run: Run) -> Iterator[StreamLearner]:
+        """Process the events and labels of a run, stopping after each block of them."""
+        learner, epoch = stream.learner, stream.learner.epoch
+        self._note_change(learner.stream)
+        self._found = {
+            number: Rejections(run.messages[number], epoch, list(found)) for number, found in run.rejected.items()
+        }
+        self._decoded = len(run.rejected.get(0, ()))
+        if run.place:
+            self._used = run.place
+            for found in stream.rejected:
+                self._reject(run, 0, epoch).found.append(found)
             if self.silent:
                 self._withhold()
-        elements = _Elements(stream, events, message)
-        while elements:
-            reasons = self._step(learner, elements)
-            for (index, _), reason in zip(elements.take(len(reasons)), reasons, strict=True):
-                if reason is not None:
-                    rejections.add(index if decoded.array else None, *reason)
-            self._used += len(reasons)
+        run.look()
+        number = self._advance(stream, run, 0) if not run else 0
+        while run:
+            first = run.place
+            taken, reasons = self._step(stream, run)
+            run.place += taken
+            for place, reason in reasons:
+                of = run.message_of(first + place)
+                self._reject(run, of, epoch).add(run.index(of, first + place), *reason)
+            self.stepped = taken
             self._note_change(learner.stream)
+            number = self._advance(stream, run, number)
+            yield learner
+        self._found = {}
+
+    def _reject(self, run: Run, number: int, epoch: int) -> Rejections:
+        """Return the rejections of a message of a run."""
+        found = self._found.get(number)
+        if found is None:
+            found = self._found[number] = Rejections(run.messages[number], epoch)
+        return found
+
+    def _advance(self, stream: _Stream, run: Run, number: int) -> int:
+        """Move the position behind the processed elements of a run; return the number of the message that is next.
+
+        Parameters
+        ----------
+        number
+            Number of the first message that was not used up before.
+        """
+        newest, until = run.message_of(run.place - 1), run.message_of(run.place)
+        stream.newest = run.messages[newest].offset
+        stream.after = stream.newest + 1
+        self._places.note(stream.learner.stream, stream.newest, stream.admission.seq)
+        if self.silent:
+            for place in range(number, until):
+                message = run.messages[place]
+                self._offset, self._used = message.offset, run.begin_of(place + 1) - run.begin_of(place)
+                self._withhold()
+                self._finish(message, self._found.get(place))
+        else:
+            for rejected in sorted(one for one in self._found if number <= one < until) if self._found else ():
+                self._finish(run.messages[rejected], self._found[rejected])
+            self._offset, self._used = run.messages[until - 1].offset + 1 if until else self._offset, 0
+        if until < len(run.messages):
+            self._offset, self._used = run.messages[until].offset, run.place - run.begin_of(until)
+            self._rejections, self._decoded = self._found.get(until), len(run.rejected.get(until, ()))
             if self.silent:
                 self._withhold()
-            yield learner
-        self._places.note(learner.stream, message.offset, stream.admission.seq)
+        return until
 
-    def _step(self, learner: StreamLearner, elements: "_Elements") -> list[_Rejection]:
-        """Process the next elements as a block, or one alone; return the reason for each rejection, or None."""
+    def _step(self, stream: _Stream, run: Run) -> tuple[int, Sequence[tuple[int, tuple[Reason, str]]]]:
+        """Process the next elements as a block, or one alone; return their number, and the places of rejected ones."""
+        learner = stream.learner
         least = learner.least_block
-        if least is not None and len(elements) >= least:
-            errors = learner.step_block(elements.block(self._room()))
-            if errors:
-                return [None if error is None else _model_error(error, seq) for seq, error in errors]
-        return [_step_alone(learner, *elements.first())]
+        if least is not None and len(run) >= least:
+            taken, errors = learner.step_block(run, self._room(run), stream.admission)
+            if taken:
+                return taken, [(place, _model_error(error, seq)) for place, seq, error in errors]
+        reason = _step_alone(learner, *run.first(learner.waiting, stream.admission))
+        return 1, () if reason is None else [(0, reason)]
 
-    def _room(self) -> int:
+    def _room(self, run: Run) -> int:
         """Return how many elements the next block may have. A block ends where the predecessor's output ends."""
-        until = self._silent_until
-        ahead = until.used - self._used if self.silent and until.offset == self._offset else self.block_events
-        return min(self.block_events, ahead)
+        ahead = run.before(self._silent_until) - run.place if self.silent else 0
+        return min(self.block_events, ahead) if ahead > 0 else self.block_events
 
     def _reset(self, name: str) -> Iterator[StreamLearner]:
         """End a stream, and start its next epoch after the message."""

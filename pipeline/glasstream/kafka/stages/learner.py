@@ -266,28 +266,37 @@ class LearnerTask:
     async def feed(self, run: Sequence[ConsumerRecord]) -> None:
         """Learn messages, yielding to the loop and holding back between blocks of events."""
         self._look_at_aggregator()
-        last = asyncio.get_running_loop().time()
-        for message in run:
-            last = await self._learn(message, last)
+        messages = [record.message for record in run]
+        begin = 0
+        for place, message in enumerate(messages):
+            if message.value is not None and named_model(message.value) is not None:
+                await self._learn(messages[begin:place])
+                begin = place
+                await self._judge(message)
+        await self._learn(messages[begin:])
 
     def used(self) -> int:
         """Return the offset of the first message that is not used up."""
         return self.core.position.offset
 
-    async def _learn(self, message: ConsumerRecord, last: float) -> float:
-        loop, source = asyncio.get_running_loop(), message.message
-        if message.value is not None and named_model(message.value) is not None:
-            await self._judge(source)
-        since_look = used = 0
+    async def _learn(self, messages: Sequence[Message]) -> None:
+        loop = asyncio.get_running_loop()
+        last = loop.time()
+        since_look = 0
         self.core.block_events = self._look_every
         ended: StreamLearner | None = None
-        for learner in self.core.consume(source):
-            since_look += self.core.position.used - used
-            used = self.core.position.used
+        for learner in self.core.consume(*messages):
+            since_look += self.core.stepped
             if learner.ended:
                 ended = learner
                 await self._end(learner)
                 continue
+            if ended is not None:  # the mark is used up
+                self._take()
+                await self._commit()
+                self._checkpoints.end(ended.stream, ended.epoch)
+                ended = None
+                last = loop.time()
             outbox = self.core.outbox
             if outbox.snapshots or outbox.requests or outbox.sent:
                 at_snapshot = bool(outbox.snapshots)
@@ -308,10 +317,6 @@ class LearnerTask:
                 await asyncio.sleep(0)
                 last = now
         self._take()
-        if ended is not None:
-            await self._commit()
-            self._checkpoints.end(ended.stream, ended.epoch)
-        return last
 
     async def _judge(self, mark: Message) -> None:
         """Let a thread read and check the model that a mark names, for as long as brokers do not give its file."""
