@@ -87,7 +87,8 @@ def test_classes_that_are_spelled_in_several_ways(tmp_path: Path, below: int) ->
     labels = ["yes "] * 2 + [" yes", "Yes", "no", "No\u00a0", "up", ""]
     (notice,) = notices(tmp_path, "a,y\n" + "1,up\n" * below + "".join(f"1,{label}\n" for label in labels))
     assert notice == (
-        f"column 'y' has in {'all rows' if below else 'the first 8 rows'} classes that differ only in case or spaces: "
+        f"column 'y' has in {'all rows' if below else 'the first 8 rows'} classes that differ only in case, spaces or "
+        "punctuation: "
         "'yes ' (2), ' yes' (1), 'Yes' (1), 'no' (1), 'No\\xa0' (1): each is a class of its own; write each class in "
         "one way"
     )

@@ -5,7 +5,6 @@ A cell is a number only if reading it as one loses nothing. Codes often look lik
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable
 from enum import StrEnum
 from math import isfinite
@@ -29,16 +28,6 @@ is_plain = _OF_NUMBER_COLUMN.fullmatch
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 _EXACT = 2**53
 """Integers up to this one are exact as floats."""
-_SIGNS = re.compile(r"[$€£¥₹%\s'’()]")
-_SEPARATED = re.compile(
-    r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+|[0-9]+(?:[.,][0-9]+)?)"
-)
-
-
-_UNIT = re.compile(r"[+-]?[0-9]{1,3}(?:(?:[0-9]*|(?:,[0-9]{3})*)(?:[.,][0-9]+)?) ?((?:[^\W\d_]|[°/%]){1,5}[23]?|[+-])")
-_CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?: ?[AaPp][Mm])?"
-_DAY = r"(?:[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}|[0-9]{1,2}[- ]?[^\W\d_]{3,9}\.?[- ]?[0-9]{2,4})\.?"
-_TIME = re.compile(rf"{_CLOCK}|{_DAY}(?:[T ]+{_CLOCK})?(?: ?(?:Z|[+-][0-9]{{2}}:?[0-9]{{2}}))?")
 
 
 class Reading(StrEnum):
@@ -170,36 +159,3 @@ def is_no_label(cell: str) -> bool:
     """
     plain = cell.strip().lower()
     return plain in MISSING and plain != _CLASS
-
-
-def is_formatted(cell: str) -> bool:
-    """Return whether a text looks like a number with a decimal comma, separators, or the sign of a unit.
-
-    >>> [cell for cell in ("45,3", "$12,345", "45%", "1.234,5", "1 200", "7", "2026-01-02", "A$") if is_formatted(cell)]
-    ['45,3', '$12,345', '45%', '1.234,5', '1 200']
-    """
-    bare = _SIGNS.sub("", cell)
-    return ("," in bare or bare != cell.strip()) and _SEPARATED.fullmatch(bare) is not None
-
-
-def unit(cell: str) -> str | None:
-    """Return the unit or the sign after a number, an empty text for a number in other characters, else None.
-
-    >>> [unit(cell) for cell in ("34 m2", "34kg", "52-", "\N{MINUS SIGN}5", "１２", "5", "A12", "2026-01-02")]
-    ['m2', 'kg', '-', '', '', None, None, None]
-    """
-    plain = unicodedata.normalize("NFKC", cell.strip()).replace("\N{MINUS SIGN}", "-")
-    if plain != cell.strip() and (reading(plain) in NUMBERS or is_formatted(plain)):
-        return ""
-    found = _UNIT.fullmatch(plain)
-    return found[1] if found else None
-
-
-def is_time(cell: str) -> bool:
-    """Return whether a text looks like a date, a time of day, or both.
-
-    >>> times = ("2026-01-02T06:00:00+01:00", "02.01.2026", "1/2/2026 6:05 AM", "02JAN2026", "2 févr. 2026", "06:46")
-    >>> [cell for cell in (*times, "1.5", "20260102", "10.0.0.1", "A-1", "3 rooms") if is_time(cell)] == [*times]
-    True
-    """
-    return _TIME.fullmatch(cell.strip()) is not None

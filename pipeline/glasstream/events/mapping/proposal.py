@@ -13,6 +13,7 @@ import orjson
 
 from glasstream.events.mapping import cells
 from glasstream.events.mapping.fields import Kind, Path, parse_kinds, parse_path, path_text
+from glasstream.events.mapping.lookalikes import marks
 from glasstream.events.mapping.mapper import milliseconds
 from glasstream.events.mapping.settings import IntakeSettings
 
@@ -259,7 +260,7 @@ def _why_left_out(one: FieldOfSample, typed: Kind | None) -> str | None:
     text = str(orjson.loads(one.example))  # some values of a field of text can have another type
     if text[:1] in ("{", "["):
         return "JSON in a text: send the object itself, so that its fields can become features"
-    if cells.is_formatted(text) or cells.unit(text) is not None:
+    if marks(text) is not None:
         return "numbers with decimal commas, signs or units: send them as 1234.5"
     return "a different text in nearly every document"
 

@@ -20,6 +20,8 @@ _MISSING = frozenset(
     }
 )
 """Words for a missing value, in lower case, that are classes all the same, because they can be names of classes."""
+_PUNCTUATION = " .,;:!'\""
+"""Characters at the ends of a name that hardly make another class."""
 _SHOWN = 8
 
 
@@ -37,18 +39,19 @@ def spellings(target: str, where: str, classes: Mapping[str, int]) -> Iterator[t
     --------
     >>> for _, text in spellings("paid", "all rows", {"yes": 7, "Yes": 2, "no": 5, "?": 1}):
     ...     print(text)
-    column 'paid' has in all rows classes that differ only in case or spaces: 'yes' (7), 'Yes' (2): each is a ...
+    column 'paid' has in all rows classes that differ only in case, spaces or punctuation: 'yes' (7), 'Yes' (2): ...
     column 'paid' has in all rows the classes '?' (1): if they stand for a missing label, leave the cells empty
     """
     same: dict[str, list[str]] = {}
     for name in classes:
-        same.setdefault(" ".join(name.split()).casefold(), []).append(name)
+        plain = " ".join(name.split()).casefold()
+        same.setdefault(plain.strip(_PUNCTUATION) or plain, []).append(name)
     groups = [names for names in same.values() if len(names) > 1]
     if alike := [name for names in groups for name in names]:
         yield (
             set(alike),
-            f"column {target!r} has in {where} classes that differ only in case or spaces: {_counted(alike, classes)}: "
-            "each is a class of its own; write each class in one way",
+            f"column {target!r} has in {where} classes that differ only in case, spaces or punctuation: "
+            f"{_counted(alike, classes)}: each is a class of its own; write each class in one way",
         )
     words = any(any(map(str.isalnum, plain)) for plain in same if plain not in _MISSING)
     missing = [

@@ -1,11 +1,14 @@
 """A column of a CSV file: its kind, and what the user should know about how its cells are read."""
 
+import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from glasstream.events.mapping.cells import NUMBERS, Reading, is_formatted, is_no_label, is_time, kind, reading, unit
+from glasstream.events.mapping.cells import NUMBERS, Reading, is_no_label, is_plain, kind, reading
 from glasstream.events.mapping.fields import Kind
+from glasstream.events.mapping.lookalikes import has_letters, is_bound, is_time, marks
 
 Cell = tuple[int, str]
 """Line and text of a cell."""
@@ -60,13 +63,58 @@ class Column:
         """Return the beginning of a notice about the column."""
         return f"column {self.name!r}"
 
-    def notices(self) -> Iterator[str]:
-        """Yield the notices about how the cells are read."""
-        return (f"{self.title} {text}" for text in self._notices())
+    @property
+    def is_numeric(self) -> bool:
+        """Return whether most of the cells with a value are numbers."""
+        numbers = sum(one in NUMBERS for one in self.readings)
+        return numbers > (len(self.readings) - self.readings.count(Reading.MISSING)) / 2
 
-    def _notices(self) -> Iterator[str]:
+    @property
+    def has_decimal_commas(self) -> bool:
+        """Return whether a cell is a number with a decimal comma, rather than with separators of thousands."""
+        return any(one is Reading.TEXT and _COMMA.fullmatch(cell) for (_, cell), one in self._read())
+
+    @property
+    def name_is_value(self) -> bool | None:
+        """Return whether the name could be a cell of the column: true, false, or unknown.
+
+        A number could be one if it is not farther from the others than they are from each other.
+        """
+        if self.kind is Kind.TEXT:
+            return True if any(cell == self.name for _, cell in self.cells) else None
+        if self.kind is Kind.BOOLEAN or not is_plain(self.name.strip()):
+            return reading(self.name) is Reading.BOOLEAN
+        numbers = [float(cell) for (_, cell), one in self._read() if one in NUMBERS]
+        if not numbers:
+            return False
+        low, high = min(numbers), max(numbers)
+        return 2 * low - high <= float(self.name) <= 2 * high - low
+
+    def lines_of_texts(self) -> Iterator[int]:
+        """Yield the lines whose cells are words."""
+        return (line for (line, cell), one in self._read() if one is Reading.TEXT and any(map(str.isalpha, cell)))
+
+    def notices(self, *, commas: bool = False, strays: Collection[int] = ()) -> Iterator[str]:
+        """Yield the notices about how the cells are read.
+
+        Parameters
+        ----------
+        commas
+            Whether another column has decimal commas.
+        strays
+            Lines that are probably no rows, which have a notice of their own.
+        """
+        return (f"{self.title} {text}" for text in self._notices(commas, strays))
+
+    def _read(self) -> Iterator[tuple[Cell, Reading]]:
+        return zip(self.cells, self.readings, strict=True)
+
+    def _notices(self, commas: bool, strays: Collection[int]) -> Iterator[str]:
         if all(one is Reading.MISSING for one in self.readings):
-            if not self.is_target:
+            if words := self._words():
+                todo = f"; if it is a class, set --types {self.typed(Kind.TEXT)}" if self.is_target else ""
+                yield f"has {words}: treated as {self.empty}, and no row has another value{todo}"
+            elif not self.is_target:
                 yield "has no value in any row: no event has this feature"
             return
         if self.late:
@@ -77,11 +125,13 @@ class Column:
             if self.is_target:
                 todo = f"; if it is a class, set --types {self.typed(Kind.TEXT)}"
                 yield from self._marks("class names", todo)
-            yield from self._text()
+            yield from self._text(strays)
             return
         yield from self._marks(f"{self.kind}s")
+        yield from self._thousands(commas)
+        yield from self._outlier()
         if count := self.readings.count(Reading.VAGUE):
-            line, cell = self.cells[self.readings.index(Reading.VAGUE)]
+            line, cell = self._first(Reading.VAGUE)
             yield (
                 f"holds numbers, because some cells have a decimal point: {cell!r:.60} on line {line:,} is read as a "
                 f"number, too (cells like it: {count:,}); if they are codes, set --types {self.typed(Kind.TEXT)}"
@@ -92,14 +142,15 @@ class Column:
         return shlex.quote(f"{self.name}={kind}")
 
     def first_formatted(self) -> tuple[Cell, int] | None:
-        """Return the first number with commas or units, and the count of them, if most cells with a value are such."""
+        """Return the first number in another spelling, and the count of them, if most cells with a value are such."""
         texts = [pair for pair in self.cells if not is_no_label(pair[1])]
-        found = [pair for pair in texts if is_formatted(pair[1])]
+        found = [pair for pair in texts if (mark := marks(pair[1])) is not None and not has_letters(mark)]
         return (found[0], len(found)) if len(found) > len(texts) / 2 else None
 
     def of_many_classes(self, count: int) -> str:
         """Return the notice about a target with so many classes."""
-        return f"{self.title} has {count:,} different texts in {self.where}: each is a class of its own"
+        what = "dates or times" if self._are_times(self.cells) else "texts"
+        return f"{self.title} has {count:,} different {what} in {self.where}: each is a class of its own"
 
     def infinite(self, line: int, cell: str, count: int) -> str:
         """Return the notice about infinite cells, of which this one is the first."""
@@ -123,30 +174,75 @@ class Column:
             f"{self.typed(Kind.TEXT)}"
         )
 
+    def _first(self, one: Reading) -> Cell:
+        return self.cells[self.readings.index(one)]
+
+    def _words(self) -> str:
+        """Return the words that count as empty, and the number of their rows; nothing if there are none."""
+        marks = [cell.strip() for (_, cell), one in self._read() if one is Reading.MISSING]
+        found = [mark for mark in marks if mark and (self.kind is not Kind.TEXT or is_no_label(mark))]
+        return f"{', '.join(map(repr, sorted(set(found))))} in {len(found):,} of {self.where}" if found else ""
+
     def _marks(self, others: str, todo: str = "") -> Iterator[str]:
         """Yield a notice about the words that count as empty."""
-        marks = [
-            cell.strip() for (_, cell), one in zip(self.cells, self.readings, strict=True) if one is Reading.MISSING
-        ]
-        found = [mark for mark in marks if mark and (self.kind is not Kind.TEXT or is_no_label(mark))]
-        if found:
+        if words := self._words():
+            yield f"has {words}: treated as {self.empty}, because the other cells hold {others}{todo}"
+
+    def _thousands(self, commas: bool) -> Iterator[str]:
+        """Yield a notice if the points of all numbers can be separators of thousands.
+
+        Each point then has three digits behind it, and no number without a point has more than three digits. Programs
+        that write decimals either write them for all numbers, or leave out zeros at the end.
+        """
+        pointed = [cell for _, cell in self._cells(Reading.POINT)]
+        whole = [cell for _, cell in self._cells(Reading.WHOLE)]
+        if (
+            (commas or whole)
+            and len(pointed) >= _LEAST_POINTS
+            and all(map(_THOUSAND.fullmatch, pointed))
+            and all(len(cell.lstrip("+-")) <= 3 for cell in whole)
+        ):
+            line, cell = self._first(Reading.POINT)
             yield (
-                f"has {', '.join(map(repr, sorted(set(found))))} in {len(found):,} of {self.where}: treated as "
-                f"{self.empty}, because the other cells hold {others}{todo}"
+                f"may have points as separators of thousands: {cell!r:.60} on line {line:,} is read as a decimal "
+                f"fraction (cells like it: {len(pointed):,}), but no point has more or fewer than three digits behind "
+                f"it; if it means {cell.strip().replace('.', '')}, write it so in the file"
             )
 
-    def _text(self) -> Iterator[str]:
+    def _outlier(self) -> Iterator[str]:
+        """Yield a notice if a frequent number other than 0 is far from all others, or is the largest and made of 9s."""
+        if self.kind is not Kind.NUMBER:
+            return
+        numbers = Counter(float(cell) for (_, cell), one in self._read() if one in NUMBERS)
+        order = sorted(numbers)
+        if len(order) < _LEAST:
+            return
+        second = numbers.most_common(2)[1][1]
+        for number, near, far in ((order[0], order[1], order[-1]), (order[-1], order[-2], order[0])):
+            count = numbers[number]
+            nines = _NINES.fullmatch(f"{number:g}") and count > _NINES_OFTEN * second
+            if number and count >= _OFTEN * numbers.total() and (nines or abs(number - near) > abs(far - near)):
+                yield (
+                    f"holds {number:g} in {count:,} of {self.where}, outside of all other numbers, which are "
+                    f"{min(near, far):g} to {max(near, far):g}: it is read as a number; if it stands for a missing "
+                    "value, leave the cells empty"
+                )
+
+    def _cells(self, wanted: Reading) -> Iterator[Cell]:
+        return ((line, cell.strip()) for (line, cell), one in self._read() if one is wanted)
+
+    def _text(self, strays: Collection[int]) -> Iterator[str]:
         """Yield a notice if most cells of a column of text look like numbers or times, or are different texts."""
-        pairs = list(zip(self.cells, self.readings, strict=True))
-        texts = [
-            cell for cell, one in pairs if one not in (*_LIKE_NUMBERS, Reading.MISSING) and not is_formatted(cell[1])
-        ]
+        pairs = [pair for pair in self._read() if pair[0][0] not in strays]
+        marked = {cell: mark for cell, one in pairs if one is Reading.TEXT and (mark := marks(cell[1])) is not None}
+        if len({mark for mark in marked.values() if has_letters(mark)}) > _UNITS:
+            marked = {cell: mark for cell, mark in marked.items() if not has_letters(mark)}
+        if len({cell for (_, cell), mark in marked.items() if is_bound(mark)}) <= _BOUNDS:
+            marked = {cell: mark for cell, mark in marked.items() if not is_bound(mark)}
+        formatted = [*marked]
+        other = {Reading.TEXT, Reading.BOOLEAN, Reading.INFINITE}
+        texts = [cell for cell, one in pairs if one in other and cell not in marked]
         codes = [cell for cell, one in pairs if one in (Reading.CODE, Reading.VAGUE)]
-        formatted = [cell for cell, one in pairs if one is Reading.TEXT and is_formatted(cell[1])]
-        units = {mark for _, cell in texts if (mark := unit(cell)) is not None}
-        if len(units) <= _UNITS:
-            formatted += [cell for cell in texts if unit(cell[1]) is not None]
-            texts = [cell for cell in texts if unit(cell[1]) is None]
         numbers = sum(one in NUMBERS for one in self.readings)
         if numbers + len(codes) + len(formatted) <= len(pairs) / 2:
             if not self.is_target:
@@ -160,6 +256,8 @@ class Column:
         else:
             what, todo = "a number or a code", f"if all are numbers, set --types {as_numbers}"
         found = texts or formatted or codes
+        if not found:
+            return
         line, cell = found[0]
         yield (
             f"is treated as text: {cell!r:.60} on line {line:,} is {what} (cells like it: {len(found):,}, numbers: "
@@ -169,7 +267,7 @@ class Column:
     def _many(self, found: Sequence[Cell]) -> Iterator[str]:
         """Yield a notice if most cells are times, or nearly all are different, so that they are bad categories."""
         different = len({cell for _, cell in found})
-        if sum(is_time(cell) for _, cell in found) > len(found) / 2:
+        if self._are_times(found):
             what = "dates or times, which are treated as texts"
         elif len(found) >= _LEAST and different >= _NEARLY * len(found):
             what = "a different text in nearly every row"
@@ -181,11 +279,25 @@ class Column:
             f"learns little from such texts; to leave the column out, set --drop {shlex.quote(self.name)}"
         )
 
+    @staticmethod
+    def _are_times(found: Sequence[Cell]) -> bool:
+        return sum(is_time(cell) for _, cell in found) > len(found) / 2
 
+
+_COMMA = re.compile(r"[+-]?[0-9.]+,(?![0-9]{3}$)[0-9]+")
+_THOUSAND = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
+_NINES = re.compile(r"-?99+")
+_NINES_OFTEN = 5
+"""How many times as frequent as the second most frequent number a number of 9s is if it stands for a missing value."""
+_LEAST_POINTS = 3
+"""Smallest number of cells with points that are examined for separators of thousands."""
 _UNITS = 3
 """Largest number of different units of a column of numbers. With more, they are probably codes."""
+_BOUNDS = 10
+"""Largest number of different texts such as `>50K` that are probably classes."""
 _LEAST = 20
 """Smallest number of texts of which it matters whether they are different."""
+_OFTEN = 0.01
+"""Share of the rows from which a number far from all others probably stands for a missing value."""
 _NEARLY = 0.9
 """Share of different texts from which a column is reported."""
-_LIKE_NUMBERS = (*NUMBERS, Reading.CODE, Reading.VAGUE)

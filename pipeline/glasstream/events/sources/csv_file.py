@@ -12,20 +12,26 @@ from glasstream.events.limits import IngestLimits
 from glasstream.events.mapping import cells
 from glasstream.events.mapping.cells import Reading, reading
 from glasstream.events.mapping.fields import Kind
+from glasstream.events.sources import csv_notices
 from glasstream.events.sources.class_names import spellings
 from glasstream.events.sources.column import Cell, Column
-from glasstream.events.sources.csv_header import read_header
+from glasstream.events.sources.csv_header import is_scale, read_header
 from glasstream.events.sources.csv_rows import open_rows
+from glasstream.events.sources.listing import listed
 from glasstream.events.sources.source import Event, Look
 
 Words = Callable[[int, str, int], str]
 """Function of the line and the text of the first cell of a kind, and of their number, that returns a notice."""
 LOOK = 1_000
 """Number of rows of a CSV file to examine before replaying it."""
+_MARK = "\ufeff"
+"""Byte order mark, which begins the text of another file that was appended."""
 _LONG = 50
 """Number of line breaks in a cell from which on a quote is probably not closed."""
 _CLASSES = 1_000
 """Largest number of classes whose spellings are compared."""
+_ROWS_OF_CLASS = 10
+"""Smallest mean number of rows of each of many classes. With fewer, they are reported."""
 CLASSES = 20
 """A target of whole numbers with at most this many distinct values counts as a class."""
 
@@ -84,9 +90,22 @@ class CsvFile:
             for place, (name, found) in enumerate(zip(header, deciding, strict=True))
             if name not in self.dropped
         ]
+        if _looks_like_data(self._columns):
+            self._tell([csv_notices.data([column.name for column in self._columns])])
+        commas = any(column.has_decimal_commas for column in self._columns)
+        strays = self._strays()
         for column in self._columns:
-            self._tell(column.notices())
+            self._tell(column.notices(commas=commas, strays=strays))
         return self._look_at_target(task, self._target)
+
+    def _strays(self) -> Collection[int]:
+        """Return the lines that are probably no rows: they have words in all columns of numbers. Report them."""
+        columns = [one for one in self._columns if one.is_numeric and one.stated is None and not one.late]
+        counts = Counter(line for column in columns for line in column.lines_of_texts())
+        strays = sorted(line for line, count in counts.items() if count == len(columns) > 1)
+        if strays:
+            self._tell([csv_notices.stray(strays[0], len(strays), [column.name for column in columns])])
+        return frozenset(strays)
 
     def _look_at_target(self, task: Task | None, target: Column) -> Look:
         fit = [
@@ -95,7 +114,8 @@ class CsvFile:
         distinct = {label(value) for value in fit}
         if task is not Task.REGRESSION and target.stated is None and len(distinct) > CLASSES:
             self._expect_classes(target)
-        if target.kind is Kind.TEXT and len(distinct) > IngestLimits().classes:
+        few = target.stated is None and len(distinct) > CLASSES and len(fit) < _ROWS_OF_CLASS * len(distinct)
+        if target.kind is Kind.TEXT and (few or len(distinct) > IngestLimits().classes):
             self._tell([target.of_many_classes(len(distinct))])
         if target.kind is Kind.TEXT:
             self._tell_spellings(target.where, Counter(value for value in fit if isinstance(value, str)))
@@ -187,15 +207,25 @@ class CsvFile:
         Raises
         ------
         InputError
-            A row has another number of cells.
+            A row has another number of cells, or repeats the header in another order.
         """
-        last = None
+        last, names, ordered = None, set(header), sorted(header)
         for line, row in lines:
+            if row[0][:1] == _MARK:
+                row[0] = row[0][1:].strip('"')
+                self._count(csv_notices.marked, line, "")
             if len(row) != len(header):
-                raise InputError(f"{self.path}, line {line}: {_of_width(row, header, first=last is None)}")
-            if row == header:
-                self._count(_repeats, line, "")
-                continue
+                raise InputError(f"{self.path}, line {line}: {csv_notices.of_width(row, header, first=last is None)}")
+            if row[0] in names and sorted(row) == ordered:
+                if row == header:
+                    self._count(csv_notices.repeats, line, "")
+                    continue
+                if len(row) > 2:
+                    raise InputError(
+                        f"{self.path}, line {line}: expected the columns in the order of the header, got its names in "
+                        f"another order: {listed(row)}; write the rows below with their columns in the order of the "
+                        "header"
+                    )
             if last is None or line > last + 1:
                 self._see_long(line, row)
             last = line
@@ -227,7 +257,7 @@ class CsvFile:
             breaks = _breaks(cell)
             of_rows = breaks > 1 and len(row) > 2 and cell.count(",") == breaks * (len(row) - 1)
             if breaks > _LONG or of_rows:
-                self._count(_swallows, line - sum(map(_breaks, row)), f"{breaks + 1:,}")
+                self._count(csv_notices.swallows, line - sum(map(_breaks, row)), f"{breaks + 1:,}")
 
     def _unfit(self, column: Column, line: int, cell: str) -> str | None:
         """Count a cell that does not fit the kind of its column, and return its value: none if the kind is stated."""
@@ -283,30 +313,10 @@ def _breaks(cell: str) -> int:
     return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
 
 
-def _of_width(row: list[str], header: list[str], *, first: bool) -> str:
-    """Return what is wrong with a row of another width than the header, and what to do."""
-    if len(row) < len(header):
-        todo = "if the line is no row, such as a footnote, remove it; else write its empty cells, too"
-    elif first and len(row) == len(header) + 1:
-        todo = (
-            "if every row has one cell more, as R writes them, name the first column in the header; else put texts "
-            "that contain commas in quotes"
-        )
-    else:
-        todo = "put texts that contain commas in quotes"
-    return f"expected {len(header)} cells as in the header, got {len(row)}; {todo}"
-
-
-def _repeats(line: int, _: str, count: int) -> str:
-    return f"line {line:,} repeats the header (lines like it: {count:,}): skipped"
-
-
-def _swallows(line: int, lines: str, count: int) -> str:
-    return (
-        f"the cell on line {line:,} spans {lines} lines (cells like it: {count:,}): is a quote not closed? A quote at "
-        "the beginning of a cell makes all lines up to the next quote one cell; if it belongs to the text, put the "
-        "cell in quotes and double the quotes inside"
-    )
+def _looks_like_data(columns: Sequence[Column]) -> bool:
+    """Return whether the header looks like a row: most of its cells could be values of their columns."""
+    found = [column.name_is_value for column in columns]
+    return False not in found and found.count(True) > len(found) / 2 and not is_scale([one.name for one in columns])
 
 
 def _reader(column: Column) -> Callable[[str, Kind], str | bool | float | None]:

@@ -15,8 +15,27 @@ SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)
 """First line that names the separator."""
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 """Byte order marks at the beginning of a file, and the encodings that they mean."""
-_OTHER = {b"PK\x03\x04": "a zip or Excel file", b"\xd0\xcf\x11\xe0": "an Excel file", b"PAR1": "a Parquet file"}
-"""First bytes of files that are no text, and what they are."""
+_EXPORT = "save or export the table as CSV"
+_UNPACK = "unpack the file, or pack it with gzip"
+_OTHER = {
+    b"PK\x03\x04": ("a zip or Excel file", _EXPORT),
+    b"\xd0\xcf\x11\xe0": ("an Excel file", _EXPORT),
+    b"PAR1": ("a Parquet file", _EXPORT),
+    b"ARROW1": ("a Feather or Arrow file", _EXPORT),
+    b"ORC": ("an ORC file", _EXPORT),
+    b"Obj\x01": ("an Avro file", _EXPORT),
+    b"SQLite format 3": ("a SQLite database", _EXPORT),
+    b"\x89HDF": ("an HDF5 file", _EXPORT),
+    b"%PDF": ("a PDF file", _EXPORT),
+    b"BZh": ("a file packed with bzip2", _UNPACK),
+    b"\xfd7zXZ\x00": ("a file packed with xz", _UNPACK),
+    b"\x28\xb5\x2f\xfd": ("a file packed with zstd", _UNPACK),
+    b"\x04\x22\x4d\x18": ("a file packed with lz4", _UNPACK),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
+    b"Rar!\x1a\x07": ("a rar archive", _UNPACK),
+}
+"""First bytes of files that are no text, what they are, and what to do."""
+_LONGEST = max(map(len, _OTHER))
 
 
 @contextmanager
@@ -48,9 +67,10 @@ def open_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOWrapper]:
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             binary = gzip.GzipFile(fileobj=file) if packed else file
-            begin = binary.peek(4)[:4]
-            if other := _OTHER.get(begin):
-                raise InputError(f"{path}: expected CSV, got {other}; save or export the table as CSV")
+            begin = binary.peek(_LONGEST)
+            for mark, (other, todo) in _OTHER.items():
+                if begin.startswith(mark):
+                    raise InputError(f"{path}: expected CSV, got {other}; {todo}")
             encoding = _MARKS.get(begin[:2], "utf-8-sig")
             with io.TextIOWrapper(binary, encoding=encoding, errors=errors, newline="") as text:
                 yield text
@@ -101,7 +121,7 @@ def _of_encoding(error: UnicodeError, encoding: str) -> str:
         return f"expected text in UTF-16, because the file begins with its mark: {error}; save the file in UTF-8"
     return (
         f"expected text in UTF-8, got the byte 0x{error.object[error.start]:02x}; save the file in UTF-8, or convert "
-        "it, such as with `iconv -f cp1252 -t utf-8` from Windows-1252"
+        "it, such as with `iconv -f cp1252 -t utf-8` from Windows-1252, the usual one for Western Europe"
     )
 
 
