@@ -3,14 +3,16 @@ performance.
 """
 
 import math
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
+import orjson
 
 from glasstream_topics.contract import Natural, Positive, Topic, stream_key
 from glasstream_topics.notebook import Shown
-from glasstream_topics.record import Json, encode_record
+from glasstream_topics.record import OPTIONS, Json, encode_record
 
 NAMED: Final = 100
 """Largest number of classes in a record, so that a record stays below the broker's size limit."""
@@ -149,6 +151,30 @@ TOPIC: Final = Topic(
 )
 
 
+METRICS: Final = ("accuracy", "mae")
+"""Names of the running metrics."""
+_NULL: Final = b"null"
+_TEXTS: Final = 2_000
+_FORMS: Final = 64
+"""Largest number of texts, and of orders of classes, that an encoder remembers."""
+
+
+class Row(NamedTuple):
+    """One event's prediction for `Encoder.encode_all`; see `Encoder.encode`."""
+
+    seq: int
+    id: str
+    prediction: str | float | None
+    probabilities: Mapping[str, float] | None
+    target: str | float | None
+    loss: float | None
+    metric_name: str
+    metric_value: float | None
+    model_version: int
+    ts: int | None = None
+    estimates: list[Estimate] | None = None
+
+
 class Encoder:
     """Encoder for the predictions of one stream.
 
@@ -164,10 +190,117 @@ class Encoder:
     """
 
     def __init__(self, epoch: int, stream: str) -> None:
+        self._head = orjson.dumps({"schema_version": JSON.versions[-1], "epoch": epoch, "stream": stream})[:-1]
+        self._forms: dict[tuple[str, ...], tuple[list[str] | None, bytes]] = {}
+        """For an order of classes: the names in the order of the record if it is another one, and the bytes around the
+        probabilities."""
+        self._texts: dict[str, bytes] = {}
+        """Texts that many records share, as JSON."""
         self._metric: dict[str, object] = {"name": "", "value": None}
         self._record: dict[str, object] = {"schema_version": JSON.versions[-1], "epoch": epoch, "stream": stream}
         self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -3])
         self._record["metric"] = self._metric
+
+    def encode_all(self, rows: Sequence[Row], loss_name: str) -> list[bytes]:
+        """Return the bytes of many predictions: for each row what `encode` returns, at a fraction of its cost.
+
+        All numbers are written in one call, and put between the bytes that the records have in common.
+
+        Raises
+        ------
+        RecordError
+            NaN, an infinity, or a value that JSON cannot hold.
+        """
+        numbers: list[object] = []
+        for row in rows:
+            self._add_numbers(row, numbers)
+        try:
+            found = orjson.dumps(numbers, None, OPTIONS)[1:-1].split(b",") if numbers else []
+            ids = orjson.dumps([row.id for row in rows])[2:-2].split(b'","')  # in a text, a quote has a backslash
+        except orjson.JSONEncodeError:
+            return [self._encode_row(row, loss_name) for row in rows]
+        if len(found) != len(numbers) or len(ids) != len(rows) or b"null" in found:
+            return [self._encode_row(row, loss_name) for row in rows]
+        written, text, head = iter(found), self._text, self._head
+        names = {
+            name: b'"loss_name":%b,"metric":{"name":%b,"value":' % (text(loss_name), text(name)) for name in METRICS
+        }
+        records = []
+        for row, event_id in zip(rows, ids, strict=True):
+            if row.estimates or (row.probabilities is not None and len(row.probabilities) > NAMED):
+                records.append(self._encode_row(row, loss_name))
+                continue
+            prediction = (
+                _NULL
+                if row.prediction is None
+                else text(row.prediction)
+                if type(row.prediction) is str
+                else next(written)
+            )
+            probabilities = _NULL
+            if row.probabilities is not None:
+                form = self._form(tuple(row.probabilities))[1]
+                probabilities = form % tuple(islice(written, len(row.probabilities)))
+            target = _NULL if row.target is None else text(row.target) if type(row.target) is str else next(written)
+            loss = _NULL if row.loss is None else next(written)
+            metric = _NULL if row.metric_value is None else next(written)
+            end = b"}" if row.ts is None else b',"ts":%d}' % row.ts
+            records.append(
+                b'%b,"seq":%d,"id":"%b","prediction":%b,"probabilities":%b,"target":%b,"loss":%b,%b%b},"model_version":%d%b'
+                % (
+                    head,
+                    row.seq,
+                    event_id,
+                    prediction,
+                    probabilities,
+                    target,
+                    loss,
+                    names[row.metric_name],
+                    metric,
+                    row.model_version,
+                    end,
+                )
+            )
+        return records
+
+    def _add_numbers(self, row: Row, numbers: list[object]) -> None:
+        """Add the numbers of a record in the order in which `encode_all` writes them."""
+        probabilities = row.probabilities
+        if row.estimates or (probabilities is not None and len(probabilities) > NAMED):
+            return
+        if row.prediction is not None and type(row.prediction) is not str:
+            numbers.append(row.prediction)
+        if probabilities is not None:
+            names = self._form(tuple(probabilities))[0]
+            numbers.extend(probabilities.values() if names is None else [probabilities[name] for name in names])
+        if row.target is not None and type(row.target) is not str:
+            numbers.append(row.target)
+        if row.loss is not None:
+            numbers.append(row.loss)
+        if row.metric_value is not None:
+            numbers.append(row.metric_value)
+
+    def _form(self, classes: tuple[str, ...]) -> tuple[list[str] | None, bytes]:
+        form = self._forms.get(classes)
+        if form is None:
+            if len(self._forms) >= _FORMS:
+                self._forms.clear()
+            names = sorted(classes)
+            template = b",".join(self._text(name).replace(b"%", b"%%") + b":%b" for name in names)
+            form = self._forms[classes] = None if names == list(classes) else names, b"{%b}" % template
+        return form
+
+    def _text(self, text: str) -> bytes:
+        found = self._texts.get(text)
+        if found is None:
+            if len(self._texts) >= _TEXTS:
+                self._texts.clear()
+            found = self._texts[text] = orjson.dumps(text)
+        return found
+
+    def _encode_row(self, row: Row, loss_name: str) -> bytes:
+        fields = row._asdict()
+        return self.encode(**fields, loss_name=loss_name)
 
     def encode(
         self,

@@ -14,7 +14,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R", bound=msgspec.Struct)
 
-_OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY  # records may hold numpy scalars: converting them costs more
+OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY  # records may hold numpy scalars: converting them costs more
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -147,7 +147,7 @@ def encode_record(topic: str, record: object, nulls: int = 0) -> bytes:
         JSON cannot hold a value.
     """
     try:
-        data = orjson.dumps(record, _fields, _OPTIONS)
+        data = orjson.dumps(record, _fields, OPTIONS)
     except orjson.JSONEncodeError as error:
         raise RecordError(f"{topic}: expected JSON values: {error}") from error
     if data.count(b"null") != nulls:  # orjson writes NaN and the infinities as null

@@ -903,8 +903,9 @@ class StreamLearner:
         Predictions are published in batches. Between two events of a large model this code would run from a cold cache:
         for a tree, batches reduced the learner's CPU time beyond River's from 53 % to 13 % of River's.
         """
-        stream, loss_name, encode = self.stream, self._loss, self._predictions.encode
-        records = self.outbox.predictions
+        if not self.predicted:
+            return
+        stream, loss_name, rows = self.stream, self._loss, list[predictions.Row]()
         expected = self._expected if self.settings.labels.estimate else None
         for seq, event_id, prediction, target, version, ts in self.predicted:
             loss: float | None = None
@@ -930,21 +931,22 @@ class StreamLearner:
                     loss = loss_one(loss_name, None, None, value, target)
             elif expected is not None and label is not None and probabilities is not None:
                 expected.arrive(seq, label, probabilities, loss_name)
-            record = encode(
-                seq=seq,
-                id=event_id,  # type: ignore[arg-type]  # it is None with a target only
-                prediction=label if value is None else value,
-                probabilities=probabilities,
-                target=target,
-                loss=loss,
-                loss_name=loss_name,
-                metric_name="mae" if value is not None else "accuracy",
-                metric_value=self._score / self._scored if self._scored else None,
-                model_version=version,
-                ts=ts,
-                estimates=expected.take() if expected is not None and expected.told else None,
+            rows.append(
+                predictions.Row(
+                    seq,
+                    event_id,  # type: ignore[arg-type]  # it is None with a target only
+                    label if value is None else value,
+                    probabilities,
+                    target,
+                    loss,
+                    "accuracy" if value is None else "mae",
+                    self._score / self._scored if self._scored else None,
+                    version,
+                    ts,
+                    expected.take() if expected is not None and expected.told else None,
+                )
             )
-            records.append((stream, record))
+        self.outbox.predictions += [(stream, record) for record in self._predictions.encode_all(rows, loss_name)]
         self.predicted.clear()
 
     def _see_features(self) -> None:

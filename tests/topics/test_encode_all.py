@@ -1,0 +1,57 @@
+"""Predictions that are written together have the bytes that each has alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glasstream_topics.errors import RecordError
+from glasstream_topics.predictions import Encoder, Estimate, Expected, Row
+from tests.support.examples import examples
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+TEXTS = st.sampled_from(["a", "b", "%b", '","', "ü\n", "null", "\\", "c,d"]) | st.text(
+    st.characters(exclude_categories=["Cs"]), max_size=9
+)
+ESTIMATES = st.builds(lambda value: [Estimate(0, 1, 2, Expected(value, 0.0, 1.0), Expected(value, 0.0, 1.0))], NUMBERS)
+ROWS = st.builds(
+    Row,
+    seq=st.integers(0, 2**53),
+    id=TEXTS,
+    prediction=st.none() | TEXTS | NUMBERS,
+    probabilities=st.none()
+    | st.dictionaries(TEXTS, NUMBERS, max_size=4)
+    | st.just({f"{number:03}": number / 7 for number in range(130)}),
+    target=st.none() | TEXTS | NUMBERS,
+    loss=st.none() | NUMBERS,
+    metric_name=st.sampled_from(["accuracy", "mae"]),
+    metric_value=st.none() | NUMBERS,
+    model_version=st.integers(0, 2**53),
+    ts=st.none() | st.integers(-(2**63), 2**63 - 1),
+    estimates=st.none() | ESTIMATES,
+)
+
+
+def alone(encoder: Encoder, row: Row) -> bytes:
+    return encoder.encode(**row._asdict(), loss_name="cross_entropy")
+
+
+@given(st.lists(ROWS, max_size=9))
+@examples(300)
+def test_records_that_are_written_together_are_those_that_are_written_alone(rows: list[Row]) -> None:
+    encoder = Encoder(3, 's"%b')
+    assert encoder.encode_all(rows, "cross_entropy") == [alone(encoder, row) for row in rows]
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_a_number_that_json_cannot_hold_is_refused(odd: float) -> None:
+    good = Row(1, "a", "x", {"x": 0.5, "y": 0.5}, None, None, "accuracy", None, 0)
+    with pytest.raises(RecordError, match="finite"):
+        Encoder(0, "s").encode_all([good, good._replace(probabilities={"x": odd})], "cross_entropy")
+
+
+def test_orders_and_names_of_classes_that_change_all_the_time_take_bounded_memory() -> None:
+    encoder = Encoder(0, "s")
+    for number in range(5_000):
+        row = Row(number, "a", f"c{number}", {f"c{number}": 1.0}, None, None, "accuracy", None, 0)
+        assert encoder.encode_all([row], "brier") == [encoder.encode(**row._asdict(), loss_name="brier")]
+    assert len(encoder._forms) <= 64 and len(encoder._texts) <= 2_000
