@@ -151,6 +151,9 @@ TOPIC: Final = Topic(
 )
 
 
+_RECORD: Final = (
+    b'%b,"seq":%d,"id":"%b","prediction":%b,"probabilities":%b,"target":%b,"loss":%b%b%b},"model_version":%d'
+)
 METRICS: Final = ("accuracy", "mae")
 """Names of the running metrics."""
 _NULL: Final = b"null"
@@ -211,74 +214,63 @@ class Encoder:
         RecordError
             NaN, an infinity, or a value that JSON cannot hold.
         """
-        numbers: list[object] = []
-        for row in rows:
-            self._add_numbers(row, numbers)
+        numbers, ids, forms = list[object](), list[str](), list[bytes | None]()
+        last: tuple[str, ...] | None = None
+        names: list[str] | None = None
+        form: bytes | None = b""
+        for _, event_id, prediction, probabilities, target, loss, _, metric, _, _, estimates in rows:
+            ids.append(event_id)
+            if estimates or (probabilities is not None and len(probabilities) > NAMED):
+                forms.append(None)  # such a record is written alone
+                continue
+            if probabilities is None:
+                forms.append(_NULL)
+            else:
+                classes = tuple(probabilities)
+                if classes != last:
+                    last, (names, form) = classes, self._form(classes)
+                forms.append(form)
+            if prediction is not None and type(prediction) is not str:
+                numbers.append(prediction)
+            if probabilities is not None:
+                numbers += probabilities.values() if names is None else [probabilities[name] for name in names]
+            if target is not None and type(target) is not str:
+                numbers.append(target)
+            if loss is not None:
+                numbers.append(loss)
+            if metric is not None:
+                numbers.append(metric)
         try:
             found = orjson.dumps(numbers, None, OPTIONS)[1:-1].split(b",") if numbers else []
-            ids = orjson.dumps([row.id for row in rows])[2:-2].split(b'","')  # in a text, a quote has a backslash
+            written_ids = orjson.dumps(ids)[2:-2].split(b'","')  # in a text, a quote has a backslash
         except orjson.JSONEncodeError:
             return [self._encode_row(row, loss_name) for row in rows]
-        if len(found) != len(numbers) or len(ids) != len(rows) or b"null" in found:
+        if len(found) != len(numbers) or len(written_ids) != len(rows) or b"null" in found:
             return [self._encode_row(row, loss_name) for row in rows]
-        written, text, head = iter(found), self._text, self._head
-        names = {
-            name: b'"loss_name":%b,"metric":{"name":%b,"value":' % (text(loss_name), text(name)) for name in METRICS
+        written, text = iter(found), self._text
+        named = {
+            name: b',"loss_name":%b,"metric":{"name":%b,"value":' % (text(loss_name), text(name)) for name in METRICS
         }
-        records = []
-        for row, event_id in zip(rows, ids, strict=True):
-            if row.estimates or (row.probabilities is not None and len(row.probabilities) > NAMED):
+        records, head = list[bytes](), self._head
+        for row, written_id, form in zip(rows, written_ids, forms, strict=True):
+            if form is None:
                 records.append(self._encode_row(row, loss_name))
                 continue
-            prediction = (
-                _NULL
-                if row.prediction is None
-                else text(row.prediction)
-                if type(row.prediction) is str
-                else next(written)
-            )
-            probabilities = _NULL
-            if row.probabilities is not None:
-                form = self._form(tuple(row.probabilities))[1]
-                probabilities = form % tuple(islice(written, len(row.probabilities)))
-            target = _NULL if row.target is None else text(row.target) if type(row.target) is str else next(written)
-            loss = _NULL if row.loss is None else next(written)
-            metric = _NULL if row.metric_value is None else next(written)
-            end = b"}" if row.ts is None else b',"ts":%d}' % row.ts
-            records.append(
-                b'%b,"seq":%d,"id":"%b","prediction":%b,"probabilities":%b,"target":%b,"loss":%b,%b%b},"model_version":%d%b'
-                % (
-                    head,
-                    row.seq,
-                    event_id,
-                    prediction,
-                    probabilities,
-                    target,
-                    loss,
-                    names[row.metric_name],
-                    metric,
-                    row.model_version,
-                    end,
-                )
-            )
+            seq, _, prediction, probabilities, target, loss, metric_name, metric, version, ts, _ = row
+            record = _RECORD % (
+                head,
+                seq,
+                written_id,
+                _NULL if prediction is None else text(prediction) if type(prediction) is str else next(written),
+                _NULL if probabilities is None else form % tuple(islice(written, len(probabilities))),
+                _NULL if target is None else text(target) if type(target) is str else next(written),
+                _NULL if loss is None else next(written),
+                named[metric_name],
+                _NULL if metric is None else next(written),
+                version,
+            )  # fmt: skip
+            records.append(record + (b"}" if ts is None else b',"ts":%d}' % ts))
         return records
-
-    def _add_numbers(self, row: Row, numbers: list[object]) -> None:
-        """Add the numbers of a record in the order in which `encode_all` writes them."""
-        probabilities = row.probabilities
-        if row.estimates or (probabilities is not None and len(probabilities) > NAMED):
-            return
-        if row.prediction is not None and type(row.prediction) is not str:
-            numbers.append(row.prediction)
-        if probabilities is not None:
-            names = self._form(tuple(probabilities))[0]
-            numbers.extend(probabilities.values() if names is None else [probabilities[name] for name in names])
-        if row.target is not None and type(row.target) is not str:
-            numbers.append(row.target)
-        if row.loss is not None:
-            numbers.append(row.loss)
-        if row.metric_value is not None:
-            numbers.append(row.metric_value)
 
     def _form(self, classes: tuple[str, ...]) -> tuple[list[str] | None, bytes]:
         form = self._forms.get(classes)

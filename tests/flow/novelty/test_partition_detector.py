@@ -1,5 +1,6 @@
 """Laws of the novelty detector: what it says is a function of the log, and a map serves exactly when it must."""
 
+import random
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,45 @@ WHOLE = whole(LOG, COUNT)
 def test_how_events_are_cut_changes_no_byte(size: int, classes: int) -> None:
     log = mixed(COUNT, classes=classes)
     assert whole(log, size) == whole(log, COUNT) != []
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_how_messages_are_divided_into_runs_changes_no_byte(size: int) -> None:
+    """Runs with invalid messages, late labels, another stream and a position where a predecessor has stopped."""
+    source = random.Random(size)
+    late = packed(apart(mixed(COUNT, labels=0.9), delays("random:80", COUNT)), size)
+    other = packed(mixed(200, classes=3), 3, b"t")
+    log: list[Message] = []
+    for one in late:
+        odd = [Message("events", 0, 0, b"s", b"{")] if source.random() < 0.05 else []
+        log += [one, *odd, *([other.pop(0)] if other and source.random() < 0.05 else [])]
+    log = [Message("events", 0, offset, one.key, one.value) for offset, one in enumerate(log)]
+
+    def runs(sizes: tuple[int, ...], begin: int = 0) -> list[list[Message]]:
+        made = []
+        while begin < len(log):
+            made.append(log[begin : begin + source.choice(sizes)])
+            begin += len(made[-1])
+        return made
+
+    def records(core: PartitionDetector, division: list[list[Message]], most: int = 10**9) -> list[tuple[str, bytes]]:
+        found, stops = [], 0
+        for run in division:
+            for due in core.consume(*run):
+                if due is not None:
+                    due.give(fit(due.pending, core.settings.novelty, core.settings.seed))
+                elif (stops := stops + 1) == most:
+                    return found + core.take_records()
+            found += core.take_records()
+        return found
+
+    whole = records(PartitionDetector(watch()), [[one] for one in log])
+    assert len(whole) > 300 and records(PartitionDetector(watch()), runs((2, 20, 100))) == whole
+    for most in (1, 9, 14):
+        first = PartitionDetector(watch())
+        before = records(first, runs((5, 40)), most)
+        successor = PartitionDetector(watch(), silent_until=first.position)
+        assert before + records(successor, runs((7, 60))) == whole
 
 
 @pytest.mark.parametrize("option", ["novelty.age=70", "novelty.delay=1", "novelty.delay=40", "novelty.categories=2",

@@ -22,8 +22,8 @@ from glasstream.flow.learner.entries import Entries
 from glasstream.flow.learner.expected import ExpectedPerformance
 from glasstream.flow.learner.make_model import Model, make_model
 from glasstream.flow.learner.pushed import PushedModels
-from glasstream.flow.learner.run import Run
 from glasstream.flow.learner.staleness import scale, staleness
+from glasstream.flow.run import Run
 from glasstream.flow.settings import Settings
 from glasstream.models.online.live import Columns
 from glasstream.models.onnx.model import FixedModel
@@ -366,6 +366,7 @@ class StreamLearner:
         errors, learned = list[tuple[int, int, ModelRaised]](), list[int]()
         number, predicted = seq - len(taken) + len(late), self.predicted
         learns, keeps = model.learns, waiting.window > 0
+        data, row_bytes = b"", 8 * rows.shape[1]
         for place, (one, one_id, wanted, ts, prediction) in enumerate(
             zip(taken, ids, targets, times, predictions, strict=True)
         ):
@@ -387,7 +388,12 @@ class StreamLearner:
                 if wanted is None:
                     self.unlabelled += 1
                     if keeps and one.id is not None and one_id is not None:
-                        waiting.add(one_id, at, self._kept(one, prediction))
+                        if add is None:
+                            x = table.keep(one.x)
+                        else:  # the row is what has to be kept
+                            data = data or rows.tobytes()
+                            x = KeptFeatures(None, array("d", data[place * row_bytes : (place + 1) * row_bytes]))
+                        waiting.add(one_id, at, self._kept(one, prediction, x))
                 elif waiting.begun and one.id is not None and one_id is not None:
                     waiting.labelled(one_id, at)
             if error is not None:
@@ -437,13 +443,14 @@ class StreamLearner:
         if self._model is None or target is None:
             self.unlabelled += 1
             if accepted.event.id is not None and self.waiting.window:
-                self.waiting.add(event_id, seq, self._kept(accepted.event, prediction))
+                kept = self._features.keep(accepted.event.x)
+                self.waiting.add(event_id, seq, self._kept(accepted.event, prediction, kept))
             if len(self.predicted) >= self.settings.block.rows:
                 self._publish()
         elif self.waiting.begun and accepted.event.id is not None:
             self.waiting.labelled(event_id, seq)
 
-    def _kept(self, event: Event, prediction: Prediction) -> Unlabelled:
+    def _kept(self, event: Event, prediction: Prediction, x: KeptFeatures) -> Unlabelled:
         """Return what is kept of an event that waits for its label."""
         label, probabilities, value = prediction
         classes, numbers = None, None
@@ -452,7 +459,7 @@ class StreamLearner:
             if classes == self._kept_classes:
                 classes = self._kept_classes
             self._kept_classes = classes
-        return Unlabelled(self._features.keep(event.x), label, classes, numbers, value, _time(event.ts))
+        return Unlabelled(x, label, classes, numbers, value, _time(event.ts))
 
     def join(self, label: Joined[Unlabelled], event_id: str) -> None:
         """Learn an event whose label has just arrived.

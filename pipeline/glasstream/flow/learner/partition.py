@@ -31,8 +31,8 @@ from glasstream.events.waiting import Joined
 from glasstream.flow.identity import stream_name
 from glasstream.flow.learner.learner import Element, Outbox, StreamLearner
 from glasstream.flow.learner.pushed import MOST_REFUSED, Decisions, PushedModels
-from glasstream.flow.learner.run import Run
 from glasstream.flow.learner.stream_state import StreamState
+from glasstream.flow.run import Run
 from glasstream.flow.settings import Settings
 from glasstream.models.onnx.model import FixedModel
 from glasstream_topics.events import named_model

@@ -6,7 +6,7 @@ reset mark ends a stream and replaces it with a new one, of the next epoch. A st
 where it does so in the learner, by the same rule (`glasstream.events.places`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,8 +16,9 @@ from glasstream.detect.novelty.fit import Request
 from glasstream.events.decode import decode
 from glasstream.events.message import Message, Oversized, Position
 from glasstream.events.places import Places
-from glasstream.flow.identity import event_id, stream_name
+from glasstream.flow.identity import stream_name
 from glasstream.flow.novelty.stream import Element, StreamDetector
+from glasstream.flow.run import Run
 from glasstream.flow.settings import Settings
 
 _ROWS: Final = 128
@@ -99,17 +100,21 @@ class PartitionDetector:
         Yield None for a pause, or a stream that is `due`. The caller must give that stream its map before it resumes
         the generator.
         """
-        for message in messages:
-            yield from self._consume(message)
+        begin = 0
+        while begin < len(messages):
+            begin += yield from self._consume(messages, begin)
 
-    def _consume(self, message: Message) -> Iterator[StreamDetector | None]:
+    def _consume(self, messages: Sequence[Message], begin: int) -> Generator[StreamDetector | None, None, int]:
+        """Consume the next message, with those after it that are of the same run; return their number."""
+        message, used = messages[begin], 1
         self.position = Position(message.offset, 0)
         name = stream_name(message, self.settings)
         if isinstance(name, str) and not isinstance(message.value, Oversized):
             watched = self.streams.get(name)
             if watched is None or message.offset >= watched.resumed.offset:
-                yield from self._watch(name, message)
-        self.position = Position(message.offset + 1, 0)
+                used = yield from self._watch(name, messages, begin)
+        self.position = Position(messages[begin + used - 1].offset + 1, 0)
+        return used
 
     def resume(
         self, name: str, detector: StreamDetector, first_offset: int, at: Position, newest: int | None = None
@@ -150,8 +155,9 @@ class PartitionDetector:
         taken, self.changed = sorted(self.changed), set()
         return taken
 
-    def _watch(self, name: str, message: Message) -> Iterator[StreamDetector | None]:
-        decoded = decode(message.value, self.settings.limits.message_bytes)
+    def _watch(self, name: str, messages: Sequence[Message], begin: int) -> Generator[StreamDetector | None, None, int]:
+        message, limit = messages[begin], self.settings.limits.message_bytes
+        decoded = decode(message.value, limit)
         watched = self.streams.get(name)
         if decoded.reset and watched is not None and not self.silent:  # older releases know no marks
             self.begin(name, watched.detector.settings.epoch + 1, message.offset + 1)
@@ -159,30 +165,30 @@ class PartitionDetector:
             self.ended.append(name)
             self.changed.add(name)
         if not decoded.events:
-            return
+            return 1
         watched = watched or self._begin(name, message.offset)
         if watched is None:
-            return
+            return 1
         watched.newest = message.offset
         detector = watched.detector
-        elements = [
-            Element(place, event_id(event.id, message, index), event)
-            for place, (index, event) in enumerate(decoded.events)
-        ]
-        used = watched.resumed.used if message.offset == watched.resumed.offset else 0
-        while used < len(elements):
+        run = Run(message, decoded, watched.resumed.used if message.offset == watched.resumed.offset else 0)
+        run.extend(messages, begin + 1, limit)
+        told_before = run.before(self._silent_until)
+        elements = [Element(place, run.id_of(place), element) for place, element in enumerate(run.elements)]
+        while run:
             if detector.due:
                 yield detector
-            taken, told = detector.take(elements[used : used + _ROWS])
+            taken, told = detector.take(elements[run.place : run.place + _ROWS])
             self.changed.add(name)
-            self.records += [
-                (name, one.record) for one in told if Position(message.offset, one.place) >= self._silent_until
-            ]
+            self.records += [(name, one.record) for one in told if one.place >= told_before]
             self.requests += detector.take_request()
-            used += taken
-            self.position = Position(message.offset, used)
+            run.place += taken
+            if run.place:
+                watched.newest = run.messages[run.message_of(run.place - 1)].offset
+            self.position = run.position()
+            self._places.note(name, watched.newest, detector.seqs)
             yield None
-        self._places.note(name, message.offset, detector.seqs)
+        return len(run.messages)
 
     def _begin(self, name: str, offset: int) -> TrackedStream | None:
         """Return a new stream; None if it gets no place."""

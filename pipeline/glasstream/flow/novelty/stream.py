@@ -86,10 +86,10 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Element(NamedTuple):
-    """Event or label in a message."""
+    """Event or label in a run of messages."""
 
     place: int
-    """Number of events and labels before it in the message."""
+    """Number of events and labels before it in the run."""
     id: str
     event: Event | Label
 
@@ -98,7 +98,7 @@ class PlacedRecord(NamedTuple):
     """Record of one event."""
 
     place: int
-    """Place of the event in its message."""
+    """Place of the event in its run."""
     record: bytes
 
 

@@ -544,7 +544,7 @@ class LearnerTask:
 
     def _records(self, outbox: Outbox) -> list[ProducerRecord]:
         name = topic(self.settings, "predictions")
-        keys = {stream: predictions.key(stream) for stream, _ in outbox.predictions}
+        keys = {stream: predictions.key(stream) for stream in {stream for stream, _ in outbox.predictions}}
         records = [ProducerRecord(name, keys[stream], value) for stream, value in outbox.predictions]
         return records + self._backlog.take_requests()
 

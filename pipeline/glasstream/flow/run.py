@@ -107,6 +107,13 @@ class Run:
         """Return the number of elements before a message."""
         return self._ends[number - 1] if number else 0
 
+    def position(self) -> Position:
+        """Return the position behind the processed elements."""
+        number = self.message_of(self.place)
+        if number == len(self.messages):
+            return Position(self.messages[-1].offset + 1, 0)
+        return Position(self.messages[number].offset, self.place - self.begin_of(number))
+
     def index(self, number: int, place: int) -> int | None:
         """Return the index of an element in its message, the number of which is given; None without an array."""
         return self._indexes[place] if number in self._arrays else None
