@@ -8,9 +8,14 @@ import orjson
 import pytest
 
 from glasstream.app.configuration import load
+from glasstream.events.limits import IngestLimits
 from glasstream.events.message import Message, Position
 from glasstream.flow.learner.partition import PartitionLearner
 from glasstream.flow.learner.stream_state import reason_for_key
+from glasstream.flow.reference import Reference
+from glasstream.models.onnx.file import parse
+from glasstream.models.onnx.loading import loaded
+from glasstream.models.onnx.model import FixedModel
 from glasstream_topics import events
 from tests.support.fixed_models import BASE, event, log, settings
 from tests.support.late_labels import apart, delays
@@ -181,6 +186,42 @@ def test_a_model_without_an_answer_says_which_feature_is_missing(tmp_path: Path)
         "expected probabilities from the model, got nan, nan; missing in this event: 'a'"
         in orjson.loads(letter)["detail"]
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "blind"),
+    [
+        ("support vectors", True),
+        ("neighbours", True),
+        ("forest", False),
+        ("imputed and scaled", False),
+        ("network", False),
+    ],
+)
+def test_a_model_that_answers_the_same_for_every_event_that_lacks_a_number_is_reported(name: str, blind: bool) -> None:
+    made = FixedModel(loaded(parse(exported(name), "a,b,c,d")), IngestLimits())
+    assert made.refuses({"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0}) is None and made.remarks == []
+    for _ in range(2):
+        assert made.refuses({"a": None, "b": 1.0, "c": 1.0, "d": 1.0}) is None
+    assert len(made.remarks) == blind
+    assert all("for every event that lacks 'a', whatever its other features are" in remark for remark in made.remarks)
+    assert made.refuses(dict.fromkeys("abcd")) is None and len(made.remarks) == blind
+
+
+def test_the_learner_reports_a_model_that_cannot_process_missing_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "neighbours.onnx"
+    path.write_bytes(exported("neighbours"))
+    of = load(assignments=[*BASE, f"model.name={path}", "model.features=a,b,c,d"])
+    loop = Reference(of)
+    made = [{"id": number, "x": {"a": None, "b": 1.0, "c": 1.0, "d": 0.5}, "y": "0"} for number in range(3)]
+    list(loop.run((b"s", orjson.dumps(one)) for one in made))
+    assert sum("lacks 'a'" in notice for notice in loop.notices) == 1, loop.notices
+
+
+def test_a_label_in_another_case_has_its_names_in_the_error() -> None:
+    made = FixedModel(loaded(parse(exported("forest"), "a,b,c,d", "False,True")), IngestLimits())
+    assert str(made.refuses_label("true")).endswith("renames the classes, such as model.classes=false,true")
+    assert str(made.refuses_label("up")).endswith("renames the classes")
 
 
 def test_texts_that_encoders_know_have_their_codes_before_the_first_event(tmp_path: Path) -> None:

@@ -51,11 +51,19 @@ def leaf_of(feature: int) -> ModelProto:
     return model_of([tree], outputs=[output("y", shape=[None, 1])])
 
 
+def old_opset() -> ModelProto:
+    made = model_of([helper.make_node("Add", ["x", "x"], ["y"])], outputs=[output("y", shape=[None, 1])])
+    del made.opset_import[:]
+    made.opset_import.append(helper.make_opsetid("", 6))
+    return made
+
+
 REFUSED: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "float64 in operators of float32": (
         lambda: typed(TensorProto.DOUBLE, [None, 1], out=TensorProto.FLOAT),
         r'from float32 numbers: `X.astype\("float32"',
     ),
+    "an opset that onnxruntime no longer has": (old_opset, r"convert it to another opset: `onnx\.version_converter"),
     "texts as labels where the exporter writes numbers": (
         lambda: typed(TensorProto.STRING, [None, 1], out=TensorProto.INT64), "the numbers 0, 1, 2 and so on as classes",
     ),

@@ -553,8 +553,9 @@ class StreamLearner:
 
     def cut(self) -> None:
         """Publish the predictions and close the open block. The time of this call changes no number."""
-        while self._features.remarks:
-            self._say(self._features.remarks.pop(0))
+        for remarks in (self._features.remarks, self._model.remarks if isinstance(self._model, FixedModel) else []):
+            while remarks:
+                self._say(remarks.pop(0))
         if self.waiting.missed:
             self._say(
                 f"an event got no label within labels.window = {self.waiting.window} events, or a later event has the "

@@ -12,14 +12,16 @@ from glasstream.events.limits import IngestLimits
 from glasstream.models.online.live import Columns
 from glasstream.models.onnx.file import expect_within
 from glasstream.models.onnx.loading import Loaded
-from glasstream.models.onnx.meaning import OUTSIDE, label_remedy, probability_remedy
+from glasstream.models.onnx.meaning import OUTSIDE, label_remedy, probability_remedy, trial_rows
 from glasstream.models.onnx.runtime import OnnxPredictor
-from glasstream.models.predictors.predictor import Floats, Predictor
+from glasstream.models.predictors.predictor import Floats, Output, Predictor
 from glasstream.models.stream_model import NOTHING, NotLearned, Prediction
 from glasstream_topics.events import LARGEST
 
 _WHOLE: Final = 2.0**53
 """Bound of whole numbers that a float64 represents exactly."""
+_TRIED: Final = 16
+"""Number of sets of missing features for which the model is tried."""
 _FORMS: Final = 1_024
 """Number of forms of events (names and types) whose examination is remembered."""
 
@@ -65,6 +67,9 @@ class FixedModel:
         self.whole = [name for name, one in self._inputs if one.whole]
         """Features that are whole numbers, which cannot be missing."""
         self._forms: dict[tuple[object, ...], str | None] = {}
+        self.remarks: list[str] = []
+        """Lines for the user about its events, which the learner reports and removes."""
+        self._tried: set[tuple[str, ...]] = set()
 
     @property
     def features(self) -> Sequence[str]:
@@ -125,7 +130,31 @@ class FixedModel:
             elif isinstance(value, str) != (one.kind is Kind.TEXT):
                 wanted = "texts" if one.kind is Kind.TEXT else "numbers"
                 return f"feature {name!r}: the model takes {wanted}, got {value!r:.60}"
+        self._try_without(tuple(name for name, one in self._inputs if one.kind is Kind.NUMBER and x.get(name) is None))
         return None
+
+    def _try_without(self, missing: tuple[str, ...]) -> None:
+        """Remark if the model answers whatever the other features are where these numbers are missing.
+
+        Distances and kernels of NaN are NaN. A model that compares them gives one class for all rows.
+        """
+        if not 0 < len(missing) < len(self._slots) or missing in self._tried or len(self._tried) == _TRIED:
+            return
+        self._tried.add(missing)
+        slots = [self._slots[name] for name in missing]
+        rows = trial_rows(len(self._slots), self._texts, ())
+        others = trial_rows(len(self._slots), self._texts, ())
+        others[:, slots] = np.nan
+        try:
+            full, lacking = self.predictor.evaluate(rows), self.predictor.evaluate(others)
+        except ModelError:
+            return
+        if _varies(full) and not _varies(lacking) and np.isfinite(lacking.values).all():
+            self.remarks.append(
+                f"the model gives the same answer for every event that lacks {', '.join(map(repr, missing))[:200]}, "
+                "whatever its other features are: it cannot process missing numbers; put an imputer before it and "
+                "export both, or send events without missing values"
+            )
 
     def predict(self, x: Mapping[str, Any]) -> Prediction:
         """Predict one event.
@@ -164,9 +193,11 @@ class FixedModel:
         """Return why a label cannot be one of this model; None if it can."""
         if not isinstance(target, str) or target in self.classes:
             return None
+        lower = [name.lower() for name in self.classes]
+        example = f", such as model.classes={','.join(lower)}" if target in lower else ""
         return (
             f"expected `y` to be one of the model's classes {', '.join(map(repr, self.classes))[:300]}, got "
-            f"{target!r:.60}; model.classes renames the classes"
+            f"{target!r:.60}; model.classes renames the classes{example[:300]}"
         )
 
     def _predictions(self, columns: Columns) -> list[Prediction | ModelRaised]:
@@ -228,6 +259,11 @@ class FixedModel:
         if not missing and wanted == "probabilities" and not all(map(isfinite, got)):
             why = ""
         return ModelRaised(f"predict: expected {wanted} from the model, got {', '.join(map(str, got))[:200]}{why}")
+
+
+def _varies(output: Output) -> bool:
+    """Return whether not all rows have the same answer."""
+    return bool(np.any(output.values != output.values[0]) or np.any(output.labels != output.labels[0]))
 
 
 def _labels(predictor: Predictor, row: Floats) -> list[int | str]:

@@ -12,13 +12,16 @@ ONNXRUNTIME: Final = {
     "tensor(string)": "train it with the numbers 0, 1, 2 and so on as classes, and name them with model.classes",
     "IR version": "install a newer onnxruntime, or export it with a lower target_opset",
     "opset": "install a newer onnxruntime, or export it with a lower target_opset",
-    "Could not find an implementation": SINGLE,
+    "Could not find an implementation": f"{SINGLE}; if its numbers are float32, convert it to another opset: "
+    "`onnx.version_converter.convert_version(model, 15)`",
     "": AGAIN,
 }
 """By a part of an error of onnxruntime when it loads a model."""
 ROWS: Final = {
     "requests feature": "; the exporter has left out columns, such as those of SimpleImputer(add_indicator=True); "
     "export the model without them",
+    "Invalid Y argument": "; the exporter writes a faulty file for some models, such as RadiusNeighborsClassifier: "
+    "train another one",
     "Unknown Category": '; train its encoder with handle_unknown="ignore"',
     "": "",
 }
