@@ -192,7 +192,15 @@ def test_the_lines_that_are_printed_are_the_settings() -> None:
         (b'"a",1', "; if it is CSV, set intake.format=csv, and its columns in intake.columns"),
         (b'"{\\"a\\": 1}"', "; the object is encoded twice: send it without quotes around it"),
         (b'\xef\xbb\xbf{"a": 1}', "; write the message in UTF-8 without a byte order mark"),
-        (b"PING", "(char 0)"),
+        (b"PING", "; intake.format can be json, json-lines, csv, avro, protobuf and json-schema"),
+        (
+            b"cpu,host=a load=1.5 1700000000",
+            "; intake.format can be json, json-lines, csv, avro, protobuf and json-schema",
+        ),
+        (b"<e><age>38</age></e>", "; intake.format can be json, json-lines, csv, avro, protobuf and json-schema"),
+        (b"\x83\xa3age\x26", "avro, protobuf and json-schema; no other binary format is read"),
+        (b"\x1f\x8b\x08\x00\x00", "let Kafka compress it (compression.type), or send it unpacked"),
+        (b'{"name": "Z\xfcrich, and more"}', "got byte 0xfc at 11"),
     ],
 )
 def test_a_message_that_is_rejected_as_a_whole(value: bytes, says: str) -> None:
@@ -250,3 +258,36 @@ def test_several_objects_in_a_message_are_lines() -> None:
 def test_nothing_follows_from_names_alone() -> None:
     trial = tried([{"id": n % 2, "ts": "soon", "label": None, "at": True, "y": [1]} for n in range(COUNT)])
     assert trial.proposal == {"features": "*,-y"}
+
+
+def test_what_only_a_person_can_decide_is_to_be_checked() -> None:
+    rows = [
+        {"age": str(20 + n % 9), "id": n % 40, "at_sea": 1_700_000_000_000 + n, "x": n % 3, "y": n % 2}
+        for n in range(COUNT)
+    ]
+    assert tried(rows).doubts == [
+        'age: texts of whole numbers, such as "20", are categories; if they are numbers, state it: types = age=number',
+        "id: is a feature, because its values repeat; if it names the event or its object, leave it out: "
+        "features = *,-id",
+        "at_sea: is a feature, although its values can be times (ms); if they are, leave it out: features = *,-at_sea",
+    ]
+    assert tried(rows, "intake.types=age=text", "intake.features=*,-id,-at_sea").doubts == []
+
+
+def test_messages_without_content_are_to_be_checked() -> None:
+    inside = {"batch": [{"a": 1}], "data": "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9w"}
+    trial = tried([{**inside, "data": f"{inside['data']}{n:04}", "source": "s"} for n in range(COUNT)])
+    assert trial.left_out["data"] == "base64: send what it contains, so that its fields can become features"
+    (doubt,) = trial.doubts
+    assert doubt.startswith("no feature has two values, so a model can learn nothing")
+
+
+def test_labels_in_messages_of_their_own_are_to_be_checked() -> None:
+    rows = [{"id": n // 2, "a": n % 7} if n % 2 else {"id": n // 2, "label": "up"} for n in range(COUNT)]
+    assert any("label: is probably in other messages" in doubt for doubt in tried(rows, "intake.target=label").doubts)
+
+
+def test_times_of_open_telemetry_are_proposed() -> None:
+    start = int(at(0).timestamp()) * 10**9
+    trial = tried([{"timeUnixNano": str(start + n), "a": n % 3, "y": n % 2} for n in range(COUNT)])
+    assert trial.proposal == {"target": "y", "ts": "timeUnixNano", "ts_unit": "ns"}

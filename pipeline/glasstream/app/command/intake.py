@@ -66,6 +66,10 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
         say("\nleft out of the features:")
     for name, why in trial.left_out.items():
         say(f"    {name}: {why}")
+    if trial.doubts:
+        say("\nto be checked:")
+    for doubt in trial.doubts:
+        say(f"    {doubt}")
     for name, path in trial.lacking.items():
         say(f"\nno message has the field {path!r} of intake.{name}: the table above lists the fields")
     say(f"\nevents: {trial.made:,}")

@@ -19,7 +19,7 @@ from glasstream.events.mapping.formats import Format
 from glasstream.events.mapping.mapper import Mapping as EventMapping
 from glasstream.events.mapping.mapper import event_rules, make_kinds
 from glasstream.events.mapping.misfit import Misfit
-from glasstream.events.mapping.proposal import FieldOfSample, fields_of, proposal
+from glasstream.events.mapping.proposal import FieldOfSample, doubts, fields_of, proposal
 from glasstream.events.message import Message
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.intake import Intake
@@ -47,6 +47,8 @@ class Trial:
         Settings that are proposed, by name.
     left_out
         Why each field is left out of the features, as far as that is proposed.
+    doubts
+        What a person should look at in the proposal.
     events
         The first events with their streams, as JSON.
     made
@@ -61,6 +63,7 @@ class Trial:
     lacking: dict[str, str] = field(default_factory=dict)
     proposal: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
     made: int = 0
     rejected: list[tuple[str, str, str]] = field(default_factory=list)
@@ -128,6 +131,7 @@ def judge(settings: Settings, messages: Sequence[Message], make: Callable[[str],
     proposed, trial.left_out = proposal(intake, trial.fields, len(documents))
     trial.proposal |= proposed
     tried = msgspec.structs.replace(settings, intake=msgspec.structs.replace(intake, **trial.proposal))
+    trial.doubts = list(doubts(tried.intake, trial.fields, trial.left_out, len(documents)))
     stage = Intake(tried, make, lambda types: types)
     _show(trial, stage, messages, settings)
     return trial

@@ -17,8 +17,11 @@ from glasstream_topics.events_dead import Reason
 Documents = Sequence[dict[str, Any] | Misfit]
 
 
-_CSV = re.compile(rb"[^{\[<\xef\r\n][^\r\n]*[,;\t|]")
-"""Beginning of a message that can be CSV."""
+_CSV = re.compile(rb"(?![^\r\n]*=)[^{\[<\xef\r\n][^\r\n]*[,;\t|]")
+"""Beginning of a message that can be CSV, rather than pairs of names and values."""
+_JSON = re.compile(rb"\s*[{\[\"0-9tfn-]")
+"""Beginning of a message that can be JSON."""
+_FORMATS = "json, json-lines, csv, avro, protobuf and json-schema"
 
 
 class Format(ABC):
@@ -145,7 +148,7 @@ def _advice(value: bytes) -> str:
     """Return what to do about a message that seems to be CSV."""
     if _CSV.match(value):
         return "; if it is CSV, set intake.format=csv, and its columns in intake.columns"
-    return ""
+    return "" if _JSON.match(value) or value[:3] == b"\xef\xbb\xbf" else f"; intake.format can be {_FORMATS}"
 
 
 def _line(line: bytes) -> dict[str, Any] | Misfit:
@@ -169,4 +172,19 @@ def _text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise Misfit(Reason.NOT_UTF8, f"expected UTF-8, got byte 0x{value[error.start]:02x} at {error.start}") from None
+        todo = _binary(value) if error.start == 0 or _CONTROL.search(value[:_BEGINNING]) else ""
+        raise Misfit(
+            Reason.NOT_UTF8, f"expected UTF-8, got byte 0x{value[error.start]:02x} at {error.start}{todo}"
+        ) from None
+
+
+_BEGINNING = 16
+"""Number of bytes at the beginning of a message in which to look for bytes that no text has."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+
+
+def _binary(value: bytes) -> str:
+    """Return what to do about a message that is no text."""
+    if value.startswith(b"\x1f\x8b"):
+        return "; the message is packed with gzip: let Kafka compress it (compression.type), or send it unpacked"
+    return f"; if the message is binary, set intake.format, which can be {_FORMATS}; no other binary format is read"

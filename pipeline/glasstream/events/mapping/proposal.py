@@ -5,14 +5,14 @@ agree: a target has several values, an id is different in every document, a time
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
 from glasstream.events.mapping import cells
-from glasstream.events.mapping.fields import Kind, Path, parse_kinds, parse_path, path_text
+from glasstream.events.mapping.fields import Kind, Path, parse_features, parse_kinds, parse_path, path_text
 from glasstream.events.mapping.lookalikes import marks
 from glasstream.events.mapping.mapper import milliseconds
 from glasstream.events.mapping.settings import IntakeSettings
@@ -22,9 +22,11 @@ _TARGETS: Final = (
 )  # fmt: skip
 """Names of fields that are proposed as target, most likely first, in small letters without other characters."""
 _TIMES: Final = re.compile(
-    r"(.*(timestamp|datetime|eventtime)|ts|time|date|at|created|createdat|occurredat|eventdate)([mun]?s)?"
+    r"(.*(timestamp|datetime|eventtime|timeunix|timeunixnano)|ts|time|date|at|created|createdat|occurredat|eventdate)([mun]?s)?"
 )
 _IDS: Final = re.compile(r"(.*[a-z0-9_.-])?(id|Id|ID|uuid|UUID|guid|GUID)")
+_BASE64: Final = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?:[A-Za-z0-9+/_-]{4}){10,}(?:[A-Za-z0-9+/_-]{2,3}={0,2})?")
+_ID: Final = ("id", "uuid", "guid")
 _DISTINCT: Final = 1_000
 """Largest number of different values to count."""
 _LEAST: Final = 20
@@ -71,6 +73,8 @@ class FieldOfSample:
     whole: bool = True
     time: str | None = None
     better: Kind | None = None
+    coded: bool = False
+    """Whether its values are texts of whole numbers, which are numbers or codes."""
 
     @property
     def path(self) -> Path:
@@ -140,6 +144,50 @@ def proposal(
     return found, left_out
 
 
+def doubts(
+    settings: IntakeSettings, fields: Sequence[FieldOfSample], left_out: Iterable[str], documents: int
+) -> Iterator[str]:
+    """Yield what a person should look at in a mapping that takes all fields.
+
+    Parameters
+    ----------
+    settings
+        With the proposal.
+    """
+    if settings.features != "*" and not settings.features.startswith("*,"):
+        return
+    away = {*left_out, *(path_text(path) for path in parse_features(settings.features).left_out)}
+    away |= {name for name in (settings.target, settings.id, settings.ts) if name is not None and name[:1] != "@"}
+    stated = parse_kinds(settings.types)
+    features = [one for one in fields if one.name not in away and not _below(one, away)]
+    for one in features:
+        if one.coded and one.name not in stated and one.values > 1:
+            yield (
+                f"{one.name}: texts of whole numbers, such as {one.example}, are categories; if they are numbers, "
+                f"state it: types = {one.name}=number"
+            )
+        elif _plain(one.name) in _ID and one.values > 1:
+            yield (
+                f"{one.name}: is a feature, because its values repeat; if it names the event or its object, leave it "
+                f"out: features = *,-{one.name}"
+            )
+        elif one.time is not None and one.kind in tuple(Kind) and one.values > 1:
+            unit = "ISO 8601" if one.time == "iso" else one.time
+            yield (
+                f"{one.name}: is a feature, although its values can be times ({unit}); if they are, leave it out: "
+                f"features = *,-{one.name}"
+            )
+    if documents >= _LEAST and features and all(one.values == 1 for one in features):
+        yield "no feature has two values, so a model can learn nothing: is the content of the messages left out?"
+    target = next((one for one in fields if one.name == settings.target), None)
+    others = [one for one in features if _plain(one.name) not in _ID]
+    if target is not None and others and all(one.present + target.present <= documents for one in others):
+        yield (
+            f"{target.name}: is probably in other messages than the features; read messages of labels from a topic of "
+            "their own (labels_topics)"
+        )
+
+
 def _envelope(fields: Sequence[FieldOfSample]) -> dict[str, str]:
     """Return the fields around a row, and why they are no features: those of a change event, or of a schema."""
     names = {one.path[0] for one in fields}
@@ -183,6 +231,7 @@ def _field(name: str, values: Sequence[Any], kinds: Mapping[str, Kind]) -> Field
     whole = len(numbers) == len(values) and all(number.is_integer() for number in numbers)
     found = FieldOfSample(name, kind, len(values), len(distinct), texts[0], whole, _time(values))
     found.better = _better(found, values)
+    found.coded = found.better is None and _are_numbers(found, values)
     return found
 
 
@@ -202,13 +251,19 @@ def _time(values: Sequence[Any]) -> str | None:
 
 def _better(one: FieldOfSample, values: Sequence[Any]) -> Kind | None:
     """Return the type that loses less than that of a field. Whole numbers in texts can be codes if they repeat."""
-    if one.kind == Kind.TEXT and all(isinstance(value, str) for value in values):
-        readings = {cells.reading(value) for value in values}
-        if cells.kind(readings) is Kind.NUMBER and (cells.Reading.POINT in readings or _is_unique(one)):
-            return Kind.NUMBER
+    if _are_numbers(one, values) and (
+        _is_unique(one) or any(cells.reading(value) is cells.Reading.POINT for value in values)
+    ):
+        return Kind.NUMBER
     if one.kind == Kind.NUMBER and any(isinstance(value, int) and abs(value) > _EXACT for value in values):
         return Kind.TEXT
     return None
+
+
+def _are_numbers(one: FieldOfSample, values: Sequence[Any]) -> bool:
+    """Return whether the values are texts, and all of them numbers."""
+    texts = one.kind == Kind.TEXT and all(isinstance(value, str) for value in values)
+    return texts and cells.kind({cells.reading(value) for value in values}) is Kind.NUMBER
 
 
 def _target(fields: Sequence[FieldOfSample]) -> FieldOfSample | None:
@@ -260,6 +315,8 @@ def _why_left_out(one: FieldOfSample, typed: Kind | None) -> str | None:
     text = str(orjson.loads(one.example))  # some values of a field of text can have another type
     if text[:1] in ("{", "["):
         return "JSON in a text: send the object itself, so that its fields can become features"
+    if _BASE64.fullmatch(text):
+        return "base64: send what it contains, so that its fields can become features"
     if marks(text) is not None:
         return "numbers with decimal commas, signs or units: send them as 1234.5"
     return "a different text in nearly every document"

@@ -26,6 +26,8 @@ RegistryAddress = Annotated[
     str, Meta(pattern=r"^https?://[^\s@]+$", description="an http or https address without a login")
 ]
 
+_ONE = "one character, but no quote and no line break (a tab is $'\\t' in a shell)"
+
 
 class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the intake maps messages of other topics to events and labels.
@@ -96,9 +98,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stream: ChangesNothing[str] = "@topic"
     types: ChangesNothing[str | None] = None
     columns: ChangesNothing[str | None] = None
-    delimiter: ChangesNothing[
-        Annotated[str, Meta(pattern=r'^[^"\r\n]\Z', description="one character, but no quote and no line break")]
-    ] = ","
+    delimiter: ChangesNothing[Annotated[str, Meta(pattern=r'^[^"\r\n]\Z', description=_ONE)]] = ","
     labels_topics: ChangesNothing[_Topics | None] = None
     labels_format: ChangesNothing[Format | None] = None
     labels_id: ChangesNothing[str | None] = None
