@@ -37,9 +37,12 @@ STREAMS = (b"one", b"two", b"four")
 
 
 def log(
-    count: int, *, late: bool = False, reset: bool = False, never: bool = False
+    count: int, *, late: bool = False, reset: bool = False, never: bool = False, alone: bool = False
 ) -> list[tuple[bytes | None, bytes | None]]:
-    """Events of three streams in turn, some messages that hold none, and a flush mark of each."""
+    """Events of three streams in turn, some messages that hold none, and a flush mark of each.
+
+    With `alone`, each event or label is a message.
+    """
     made = [event(number) for number in range(count)]
     for one in made[::5] if never else ():
         del one["y"]
@@ -47,7 +50,7 @@ def log(
     turns = [sent[at : at + 7] for at in range(0, len(sent), 7)]
     values: list[tuple[bytes | None, bytes | None]] = []
     for number, part in enumerate(turns):
-        values += [(key, orjson.dumps(part)) for key in STREAMS]
+        values += [(key, orjson.dumps(one)) for key in STREAMS for one in (part if alone else [part])]
         if number % 4 == 1:
             values += [(b"one", b"{"), (b"two", None)]
         if reset and number == len(turns) // 2:
@@ -60,6 +63,7 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, bool]]] = {
     "a tree": (("model.name=tree",), {}),
     "no checkpoints": (("checkpoint.seconds=0",), {}),
     "labels that come late": (("labels.estimate=10", "labels.window=40"), {"late": True, "never": True}),
+    "one event or label in each message": (("labels.window=40",), {"late": True, "never": True, "alone": True}),
     "effects of events without labels": (UNLABELLED, {"late": True, "never": True}),
     "a reset mark": ((), {"reset": True}),
     "novelty": (WATCHED, {}),
@@ -122,6 +126,25 @@ def test_a_worker_that_dies_at_any_point_of_every_commit_has_a_successor_that_go
 
     pipeline.drive(play)
     assert pipeline.happened[f"{stage}: {point}"] == 2 * len(values)
+    assert_as_the_plain_loop(pipeline)
+
+
+@pytest.mark.parametrize("stage", ["learner", "novelty"])
+@pytest.mark.parametrize("point", CRASHES)
+def test_a_worker_that_dies_in_the_middle_of_a_run_has_a_successor_that_goes_on_exactly(stage: str, point: str) -> None:
+    pipeline = Pipeline(settings(*WATCHED, "labels.window=40"), explainers=1)
+    values = log(42, late=True, reset=True, alone=True)
+
+    async def play() -> None:
+        for begin in range(0, len(values), 9):
+            for key, value in values[begin : begin + 9]:
+                pipeline.log.send(key, value)
+            await pipeline.step()
+            for partition in range(2):
+                pipeline.kill(stage, partition, point)
+        await pipeline.finish()
+
+    pipeline.drive(play)
     assert_as_the_plain_loop(pipeline)
 
 
