@@ -5,7 +5,8 @@
 
 Both learn the same events in one process, in turns of 500 events, so that a machine whose speed varies is as fast for
 the one as for the other: a bare loop that predicts and learns, and everything that the learner does with a message,
-from its bytes to those of predictions, requests and snapshots. One JSON line a model, with medians:
+from its bytes to those of predictions, requests and snapshots. The learner gets runs of
+64 messages. One JSON line a model, with medians:
 
 - `bare_us`, `learner_us`: CPU µs an event
 - `late_us`: the same of a learner that gets each label 300 events after its event
@@ -16,6 +17,7 @@ from its bytes to those of predictions, requests and snapshots. One JSON line a 
 """
 
 import argparse
+import gc
 import json
 import statistics
 import sys
@@ -106,6 +108,8 @@ def measure(model: str, methods: str, rows: int, per_message: int) -> tuple[floa
     bare, learner, late = Bare(model), Learner(model, methods, per_message), Learner(model, methods, per_message)
     spent = [0.0, 0.0, 0.0]
     given = stream(rows)
+    gc.collect()
+    gc.freeze()  # a worker does not hold all events, which the collector would look at
     for start in range(0, rows, TURN):
         turn = given[start : start + TURN]
         spent[0] += bare.learn(turn)

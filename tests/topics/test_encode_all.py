@@ -9,7 +9,7 @@ from glasstream_topics.predictions import Encoder, Estimate, Expected, Row
 from tests.support.examples import examples
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
-TEXTS = st.sampled_from(["a", "b", "%b", '","', "ü\n", "null", "\\", "c,d"]) | st.text(
+TEXTS = st.sampled_from(["a", 'a",', ',"', "\\", "b", "%b", '","', "ü\n", "null", "\\", "c,d"]) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=9
 )
 ESTIMATES = st.builds(lambda value: [Estimate(0, 1, 2, Expected(value, 0.0, 1.0), Expected(value, 0.0, 1.0))], NUMBERS)
@@ -49,9 +49,25 @@ def test_a_number_that_json_cannot_hold_is_refused(odd: float) -> None:
         Encoder(0, "s").encode_all([good, good._replace(probabilities={"x": odd})], "cross_entropy")
 
 
-def test_orders_and_names_of_classes_that_change_all_the_time_take_bounded_memory() -> None:
-    encoder = Encoder(0, "s")
-    for number in range(5_000):
-        row = Row(number, "a", f"c{number}", {f"c{number}": 1.0}, None, None, "accuracy", None, 0)
-        assert encoder.encode_all([row], "brier") == [encoder.encode(**row._asdict(), loss_name="brier")]
-    assert len(encoder._forms) <= 64 and len(encoder._texts) <= 2_000
+@given(st.integers(1, 4), st.data())
+@examples(100)
+def test_records_of_one_form_are_written_together(classes: int, data: st.DataObject) -> None:
+    names = data.draw(st.lists(TEXTS, min_size=classes, max_size=classes, unique=True))
+    votes = st.permutations(names).flatmap(lambda order: st.fixed_dictionaries(dict.fromkeys(order, NUMBERS)))
+    row = st.builds(
+        Row,
+        seq=st.integers(0, 2**53),
+        id=TEXTS,
+        prediction=st.sampled_from(names),
+        probabilities=votes,
+        target=st.none() | st.sampled_from(names),
+        loss=st.none() | NUMBERS,
+        metric_name=st.just("accuracy"),
+        metric_value=st.none() | NUMBERS,
+        model_version=st.integers(0, 2**53),
+        ts=st.none() | st.integers(-(2**63), 2**63 - 1),
+        estimates=st.none() | ESTIMATES,
+    )
+    rows, encoder = data.draw(st.lists(row, min_size=2, max_size=9)), Encoder(3, 's"%b')
+    assert encoder._written_together(rows, "100 %") is not None
+    assert encoder.encode_all(rows, "100 %") == [encoder.encode(**one._asdict(), loss_name="100 %") for one in rows]

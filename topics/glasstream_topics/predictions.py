@@ -4,7 +4,6 @@ performance.
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -151,17 +150,6 @@ TOPIC: Final = Topic(
 )
 
 
-_RECORD: Final = (
-    b'%b,"seq":%d,"id":"%b","prediction":%b,"probabilities":%b,"target":%b,"loss":%b%b%b},"model_version":%d'
-)
-METRICS: Final = ("accuracy", "mae")
-"""Names of the running metrics."""
-_NULL: Final = b"null"
-_TEXTS: Final = 2_000
-_FORMS: Final = 64
-"""Largest number of texts, and of orders of classes, that an encoder remembers."""
-
-
 class Row(NamedTuple):
     """One event's prediction for `Encoder.encode_all`; see `Encoder.encode`."""
 
@@ -193,12 +181,8 @@ class Encoder:
     """
 
     def __init__(self, epoch: int, stream: str) -> None:
-        self._head = orjson.dumps({"schema_version": JSON.versions[-1], "epoch": epoch, "stream": stream})[:-1]
-        self._forms: dict[tuple[str, ...], tuple[list[str] | None, bytes]] = {}
-        """For an order of classes: the names in the order of the record if it is another one, and the bytes around the
-        probabilities."""
-        self._texts: dict[str, bytes] = {}
-        """Texts that many records share, as JSON."""
+        head = {"schema_version": JSON.versions[-1], "epoch": epoch, "stream": stream}
+        self._head = orjson.dumps(head)[:-1].replace(b"%", b"%%")
         self._metric: dict[str, object] = {"name": "", "value": None}
         self._record: dict[str, object] = {"schema_version": JSON.versions[-1], "epoch": epoch, "stream": stream}
         self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -3])
@@ -207,92 +191,58 @@ class Encoder:
     def encode_all(self, rows: Sequence[Row], loss_name: str) -> list[bytes]:
         """Return the bytes of many predictions: for each row what `encode` returns, at a fraction of its cost.
 
-        All numbers are written in one call, and put between the bytes that the records have in common.
+        The values of each field are written in one call, and put between the bytes that the records have in common.
 
         Raises
         ------
         RecordError
             NaN, an infinity, or a value that JSON cannot hold.
         """
-        numbers, ids, forms = list[object](), list[str](), list[bytes | None]()
-        last: tuple[str, ...] | None = None
-        names: list[str] | None = None
-        form: bytes | None = b""
-        for _, event_id, prediction, probabilities, target, loss, _, metric, _, _, estimates in rows:
-            ids.append(event_id)
-            if estimates or (probabilities is not None and len(probabilities) > NAMED):
-                forms.append(None)  # such a record is written alone
-                continue
-            if probabilities is None:
-                forms.append(_NULL)
-            else:
-                classes = tuple(probabilities)
-                if classes != last:
-                    last, (names, form) = classes, self._form(classes)
-                forms.append(form)
-            if prediction is not None and type(prediction) is not str:
-                numbers.append(prediction)
-            if probabilities is not None:
-                numbers += probabilities.values() if names is None else [probabilities[name] for name in names]
-            if target is not None and type(target) is not str:
-                numbers.append(target)
-            if loss is not None:
-                numbers.append(loss)
-            if metric is not None:
-                numbers.append(metric)
         try:
-            found = orjson.dumps(numbers, None, OPTIONS)[1:-1].split(b",") if numbers else []
-            written_ids = orjson.dumps(ids)[2:-2].split(b'","')  # in a text, a quote has a backslash
+            records = self._written_together(rows, loss_name) if len(rows) > 1 else None
         except orjson.JSONEncodeError:
+            records = None  # the record says which one it is
+        if records is None:
             return [self._encode_row(row, loss_name) for row in rows]
-        if len(found) != len(numbers) or len(written_ids) != len(rows) or b"null" in found:
-            return [self._encode_row(row, loss_name) for row in rows]
-        written, text = iter(found), self._text
-        named = {
-            name: b',"loss_name":%b,"metric":{"name":%b,"value":' % (text(loss_name), text(name)) for name in METRICS
-        }
-        records, head = list[bytes](), self._head
-        for row, written_id, form in zip(rows, written_ids, forms, strict=True):
-            if form is None:
-                records.append(self._encode_row(row, loss_name))
-                continue
-            seq, _, prediction, probabilities, target, loss, metric_name, metric, version, ts, _ = row
-            record = _RECORD % (
-                head,
-                seq,
-                written_id,
-                _NULL if prediction is None else text(prediction) if type(prediction) is str else next(written),
-                _NULL if probabilities is None else form % tuple(islice(written, len(probabilities))),
-                _NULL if target is None else text(target) if type(target) is str else next(written),
-                _NULL if loss is None else next(written),
-                named[metric_name],
-                _NULL if metric is None else next(written),
-                version,
-            )  # fmt: skip
-            records.append(record + (b"}" if ts is None else b',"ts":%d}' % ts))
+        for place, row in enumerate(rows):
+            if row.estimates:
+                records[place] = self._encode_row(row, loss_name)
         return records
 
-    def _form(self, classes: tuple[str, ...]) -> tuple[list[str] | None, bytes]:
-        form = self._forms.get(classes)
-        if form is None:
-            if len(self._forms) >= _FORMS:
-                self._forms.clear()
-            names = sorted(classes)
-            template = b",".join(self._text(name).replace(b"%", b"%%") + b":%b" for name in names)
-            form = self._forms[classes] = None if names == list(classes) else names, b"{%b}" % template
-        return form
-
-    def _text(self, text: str) -> bytes:
-        found = self._texts.get(text)
-        if found is None:
-            if len(self._texts) >= _TEXTS:
-                self._texts.clear()
-            found = self._texts[text] = orjson.dumps(text)
-        return found
+    def _written_together(self, rows: Sequence[Row], loss_name: str) -> list[bytes] | None:
+        """Return the records without their estimates; None if they differ too much to be written together."""
+        seqs, ids, labels, votes, targets, losses, metric_names, metrics, versions, times, _ = zip(*rows, strict=True)
+        written = [_written(one) for one in (ids, labels, targets, losses, metrics)]
+        classes: list[str] = []
+        probabilities: list[bytes] | None = []
+        if votes.count(None) != len(votes):
+            if None in votes or not 0 < len(votes[0]) <= NAMED:
+                return None
+            classes = sorted(votes[0])
+            if any(len(one) != len(classes) for one in votes):
+                return None
+            try:
+                probabilities = _written([one[name] for one in votes for name in classes])
+            except KeyError:
+                return None
+        if probabilities is None or any(one is None for one in written) or len({*metric_names}) > 1:
+            return None
+        objects = b",".join(orjson.dumps(name).replace(b"%", b"%%") + b":%b" for name in classes)
+        template = b'%b,"seq":%%d,"id":%%b,"prediction":%%b,"probabilities":%b,"target":%%b,"loss":%%b,' % (
+            self._head,
+            b"{%b}" % objects if classes else b"null",
+        )
+        template += b'"loss_name":%b,"metric":{"name":%b,"value":%%b},"model_version":%%d%%b}' % (
+            orjson.dumps(loss_name).replace(b"%", b"%%"),
+            orjson.dumps(metric_names[0]).replace(b"%", b"%%"),
+        )
+        ends = [b"" if ts is None else b',"ts":%d' % ts for ts in times]
+        several = (probabilities[place :: len(classes)] for place in range(len(classes)))
+        columns: Any = (seqs, *written[:2], *several, *written[2:], versions, ends)
+        return [template % row for row in zip(*columns, strict=True)]
 
     def _encode_row(self, row: Row, loss_name: str) -> bytes:
-        fields = row._asdict()
-        return self.encode(**fields, loss_name=loss_name)
+        return self.encode(**row._asdict(), loss_name=loss_name)
 
     def encode(
         self,
@@ -347,6 +297,32 @@ class Encoder:
         if estimates:
             record = {**record, "estimates": estimates}
         return encode_record("predictions", record, nulls)
+
+
+def _written(values: Sequence[str | float | None]) -> list[bytes] | None:
+    """Return each text, number or None as JSON; None if there are texts and numbers, or a number that JSON has not."""
+    kinds = {*map(type, values)}
+    if kinds <= _TEXT_OR_NONE:
+        if type(None) not in kinds:
+            together = orjson.dumps(values)
+            if b'\\"' in together:  # a quote in a text could look like the end of the text
+                return [*map(orjson.dumps, values)]
+            return [b'"%b"' % one for one in together[2:-2].split(b'","')]
+        known = {one: orjson.dumps(one) for one in {*values}}
+        return [*map(known.__getitem__, values)]
+    if str in kinds:
+        return None
+    numbers = [one for one in values if one is not None]
+    found = orjson.dumps(numbers, None, OPTIONS)[1:-1].split(b",")
+    if len(found) != len(numbers) or b"null" in found:
+        return None
+    if len(numbers) == len(values):
+        return found
+    each = iter(found)
+    return [b"null" if one is None else next(each) for one in values]
+
+
+_TEXT_OR_NONE: Final = {str, type(None)}
 
 
 def most_probable(probabilities: Mapping[str, float]) -> tuple[dict[str, float], Others]:
