@@ -7,7 +7,7 @@ import pytest
 from glasstream.app.command.make_source import parse_types
 from glasstream.base.errors import InputError
 from glasstream.events.admission import Task
-from glasstream.events.sources.csv_file import CsvFile
+from glasstream.events.sources.csv_file import LOOK, CsvFile
 
 ROWS = range(10, 50)
 
@@ -98,6 +98,35 @@ def test_points_that_may_separate_thousands_are_named(tmp_path: Path, sign: str)
 )
 def test_decimals_are_no_thousands(tmp_path: Path, cells: tuple[str, ...]) -> None:
     assert notices(tmp_path, column(*cells)) == []
+
+
+@pytest.mark.parametrize("name", ["a", "y"])
+def test_points_below_whole_numbers_that_may_separate_thousands_are_named(tmp_path: Path, name: str) -> None:
+    small = f"{name},b\n" + "".join(f"{number % 999},1\n" for number in range(LOOK))
+    target = "b" if name == "a" else "y"
+    (notice,) = notices(tmp_path, small + "1.234,1\n2.500,1\n", target)
+    assert notice.startswith(f"column {name!r} may have points as separators of thousands: '1.234' on line 1,002 is")
+    assert "(cells like it: 2)" in notice
+    assert notices(tmp_path, small + "1.234,1\n2.5,1\n1.234,1\n", target) == []
+
+
+def test_a_column_of_merged_cells_is_named(tmp_path: Path) -> None:
+    (notice,) = notices(tmp_path, column("north", *[""] * 29, "south", *[""] * 29))
+    assert notice == (
+        "column 'a' has a value in only 2 of the first 60 rows, the first one included: if cells were merged, write the "
+        "value into each row"
+    )
+    assert notices(tmp_path, column("", "north", *[""] * 40)) == []
+
+
+def test_versions_that_are_equal_numbers_are_named(tmp_path: Path) -> None:
+    (notice,) = notices(tmp_path, column("1.1", "1.2", "1.10"))
+    assert notice == (
+        "column 'a' has '1.10' on line 4 and '1.1', which are the same number (texts like it: 1); if they are versions "
+        "or codes, set --types a=text"
+    )
+    assert notices(tmp_path, column("1.10", "1.20", "1.25", "1.00")) == []
+    assert notices(tmp_path, column("1.1", "1.0", "1.25", "10.0")) == []
 
 
 @pytest.mark.parametrize("mark", ["-200", "-999", "999999"])

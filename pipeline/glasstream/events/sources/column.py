@@ -70,6 +70,14 @@ class Column:
         return numbers > (len(self.readings) - self.readings.count(Reading.MISSING)) / 2
 
     @property
+    def is_small(self) -> bool:
+        """Return whether all numbers are whole and below 1,000, so that points below may separate thousands."""
+        if self.kind is not Kind.NUMBER or self.stated is not None:
+            return False
+        found = {*self.readings} - {Reading.MISSING}
+        return found == {Reading.WHOLE} and all(len(cell.lstrip("+-")) <= 3 for _, cell in self._cells(Reading.WHOLE))
+
+    @property
     def has_decimal_commas(self) -> bool:
         """Return whether a cell is a number with a decimal comma, rather than with separators of thousands."""
         return any(one is Reading.TEXT and _COMMA.fullmatch(cell) for (_, cell), one in self._read())
@@ -104,12 +112,15 @@ class Column:
         strays
             Lines that are probably no rows, which have a notice of their own.
         """
-        return (f"{self.title} {text}" for text in self._notices(commas, strays))
+        yield from (f"{self.title} {text}" for text in self._notices(strays))
+        if self.kind is Kind.NUMBER and self.stated is None:
+            yield from self._thousands(commas)
+            yield from self._equal()
 
     def _read(self) -> Iterator[tuple[Cell, Reading]]:
         return zip(self.cells, self.readings, strict=True)
 
-    def _notices(self, commas: bool, strays: Collection[int]) -> Iterator[str]:
+    def _notices(self, strays: Collection[int]) -> Iterator[str]:
         if all(one is Reading.MISSING for one in self.readings):
             if words := self._words():
                 todo = f"; if it is a class, set --types {self.typed(Kind.TEXT)}" if self.is_target else ""
@@ -121,6 +132,12 @@ class Column:
             yield f"is empty above line {self.cells[0][0]:,}: {self.where} decide that it holds {self.kind}s"
         if self.stated is not None:
             return
+        values = len(self.readings) - self.readings.count(Reading.MISSING)
+        if self.readings[0] is not Reading.MISSING and values < _MERGED * len(self.readings):
+            yield (
+                f"has a value in only {values:,} of {self.where}, the first one included: if cells were merged, write "
+                "the value into each row"
+            )
         if self.kind is Kind.TEXT:
             if self.is_target:
                 todo = f"; if it is a class, set --types {self.typed(Kind.TEXT)}"
@@ -128,7 +145,6 @@ class Column:
             yield from self._text(strays)
             return
         yield from self._marks(f"{self.kind}s")
-        yield from self._thousands(commas)
         yield from self._outlier()
         if count := self.readings.count(Reading.VAGUE):
             line, cell = self._first(Reading.VAGUE)
@@ -157,6 +173,14 @@ class Column:
         return (
             f"{self.title} holds finite numbers only, but {cell.strip()!r:.60} is on line {line:,} (cells like it: "
             f"{count:,}): treated as {self.empty}"
+        )
+
+    def thousands(self, line: int, cell: str, count: int) -> str:
+        """Return the notice about cells whose points may separate thousands, of which this one is the first."""
+        return (
+            f"{self.title} may have points as separators of thousands: {cell!r:.60} on line {line:,} is read as a "
+            f"decimal fraction (cells like it: {count:,}), but no point has more or fewer than three digits behind it; if "
+            f"it means {cell.strip().replace('.', '')}, write it so in the file"
         )
 
     def unfit(self, line: int, cell: str, count: int) -> str:
@@ -199,14 +223,21 @@ class Column:
         if (
             (commas or whole)
             and len(pointed) >= _LEAST_POINTS
-            and all(map(_THOUSAND.fullmatch, pointed))
+            and all(map(is_thousand, pointed))
             and all(len(cell.lstrip("+-")) <= 3 for cell in whole)
         ):
-            line, cell = self._first(Reading.POINT)
+            yield self.thousands(*self._first(Reading.POINT), len(pointed))
+
+    def _equal(self) -> Iterator[str]:
+        """Yield a notice about cells that differ only in zeros at the end, as versions do."""
+        first = {cell: line for line, cell in reversed([*self._cells(Reading.POINT)])}
+        found = [cell for cell in first if _ZEROS.fullmatch(cell) and cell.rstrip("0") in first]
+        if found:
+            cell = found[0]
             yield (
-                f"may have points as separators of thousands: {cell!r:.60} on line {line:,} is read as a decimal "
-                f"fraction (cells like it: {len(pointed):,}), but no point has more or fewer than three digits behind "
-                f"it; if it means {cell.strip().replace('.', '')}, write it so in the file"
+                f"{self.title} has {cell!r:.60} on line {first[cell]:,} and {cell.rstrip('0')!r:.60}, which are the "
+                f"same number (texts like it: {len(found):,}); if they are versions or codes, set --types "
+                f"{self.typed(Kind.TEXT)}"
             )
 
     def _outlier(self) -> Iterator[str]:
@@ -284,7 +315,17 @@ class Column:
         return sum(is_time(cell) for _, cell in found) > len(found) / 2
 
 
+def is_thousand(cell: str) -> bool:
+    """Return whether the point of a number can separate thousands.
+
+    >>> [is_thousand(cell) for cell in ("1.234", " -45.678", "1.23", "0.234", "1234.567")]
+    [True, True, False, False, False]
+    """
+    return _THOUSAND.fullmatch(cell.strip()) is not None
+
+
 _COMMA = re.compile(r"[+-]?[0-9.]+,(?![0-9]{3}$)[0-9]+")
+_ZEROS = re.compile(r"[+-]?[0-9]+\.[0-9]*[1-9]0+")
 _THOUSAND = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
 _NINES = re.compile(r"-?99+")
 _NINES_OFTEN = 5
@@ -297,6 +338,8 @@ _BOUNDS = 10
 """Largest number of different texts such as `>50K` that are probably classes."""
 _LEAST = 20
 """Smallest number of texts of which it matters whether they are different."""
+_MERGED = 0.05
+"""Share of rows with a value below which cells of a table were probably merged."""
 _OFTEN = 0.01
 """Share of the rows from which a number far from all others probably stands for a missing value."""
 _NEARLY = 0.9

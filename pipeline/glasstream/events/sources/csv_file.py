@@ -14,7 +14,7 @@ from glasstream.events.mapping.cells import Reading, reading
 from glasstream.events.mapping.fields import Kind
 from glasstream.events.sources import csv_notices
 from glasstream.events.sources.class_names import spellings
-from glasstream.events.sources.column import Cell, Column
+from glasstream.events.sources.column import Cell, Column, is_thousand
 from glasstream.events.sources.csv_header import is_scale, read_header
 from glasstream.events.sources.csv_rows import open_rows
 from glasstream.events.sources.listing import listed
@@ -174,12 +174,15 @@ class CsvFile:
     ) -> Iterator[Event]:
         target, features = self._target, self.features
         at = target.place
+        small = {column.name for column in self._columns if column.is_small}
         with open_rows(self.path) as lines:
             rows = self._rows(lines, self._header(lines))
             for number, (line, row) in enumerate(islice(rows, self.rows)):
                 x: Event = {}
                 for place, column, name, kind, read in columns:
                     value = read(row[place], kind)
+                    if name in small and "." in row[place]:
+                        self._see_point(column, line, row[place], small)
                     if type(value) is str and kind is not Kind.TEXT:
                         value = self._unfit(column, line, value)
                     if value is not None:
@@ -187,6 +190,8 @@ class CsvFile:
                     elif row[place]:
                         self._see_empty(column, line, row[place])
                 event: Event = {"id": number, "x": x or dict.fromkeys(features, None)}
+                if target.name in small and "." in row[at]:
+                    self._see_point(target, line, row[at], small)
                 y = _label(row[at], target)
                 if y is not None and not _fits(y, target):
                     y = self._unfit(target, line, row[at])
@@ -245,6 +250,14 @@ class CsvFile:
         """Count a cell that is reported with these words at the end."""
         first, text, count = self._counted.get(words, (line, cell, 0))
         self._counted[words] = first, text, count + 1
+
+    def _see_point(self, column: Column, line: int, cell: str, small: set[str]) -> None:
+        """Count a cell whose point may separate thousands, until another point shows that they do not."""
+        if is_thousand(cell):
+            self._count(column.thousands, line, cell)
+        else:
+            small.discard(column.name)
+            self._counted.pop(column.thousands, None)
 
     def _see_empty(self, column: Column, line: int, cell: str) -> None:
         """Count a cell without a value if it is infinite."""
