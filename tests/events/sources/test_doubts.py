@@ -113,8 +113,8 @@ def test_points_below_whole_numbers_that_may_separate_thousands_are_named(tmp_pa
 def test_a_column_of_merged_cells_is_named(tmp_path: Path) -> None:
     (notice,) = notices(tmp_path, column("north", *[""] * 29, "south", *[""] * 29))
     assert notice == (
-        "column 'a' has a value in only 2 of the first 60 rows, the first one included: if cells were merged, write the "
-        "value into each row"
+        "column 'a' has a value in only 2 of the first 60 rows, the first one included: if cells were merged, write "
+        "the value into each row"
     )
     assert notices(tmp_path, column("", "north", *[""] * 40)) == []
 

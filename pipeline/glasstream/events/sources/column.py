@@ -179,8 +179,8 @@ class Column:
         """Return the notice about cells whose points may separate thousands, of which this one is the first."""
         return (
             f"{self.title} may have points as separators of thousands: {cell!r:.60} on line {line:,} is read as a "
-            f"decimal fraction (cells like it: {count:,}), but no point has more or fewer than three digits behind it; if "
-            f"it means {cell.strip().replace('.', '')}, write it so in the file"
+            f"decimal fraction (cells like it: {count:,}), but no point has more or fewer than three digits behind "
+            f"it; if it means {cell.strip().replace('.', '')}, write it so in the file"
         )
 
     def unfit(self, line: int, cell: str, count: int) -> str:
