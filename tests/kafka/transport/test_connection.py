@@ -1,9 +1,9 @@
 """One description of the brokers for librdkafka and for Faust; names and codes of a worker."""
 
+import dataclasses
 import logging
 
 import pytest
-from faust.types.auth import AuthProtocol
 
 from glasstream.base.errors import (
     BrokerError,
@@ -18,6 +18,7 @@ from glasstream.base.errors import (
 from glasstream.kafka.transport.app import make_app
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.options import StageOptions
+from glasstream.kafka.transport.reader import settings_of
 from glasstream.kafka.transport.records import ConsumerRecord, Outputs, ProducerRecord
 from glasstream.kafka.transport.worker import ExitCode, configure_logging, exit_code
 
@@ -35,40 +36,21 @@ def test_every_client_gets_the_extra_settings() -> None:
     for settings in (connection.client(), connection.producer(), connection.consumer(read_committed=True)):
         assert settings["sasl.username"] == "me"
         assert settings["bootstrap.servers"] == "h:1,g:2"
-    assert [str(url) for url in connection.broker_urls()] == ["kafka://h:1", "kafka://g:2"]
 
 
-def test_faust_gets_the_same_credentials_with_their_protocol_set() -> None:
-    assert Connection("h:1").faust_credentials() is None
-    login = {"sasl.username": "me", "sasl.password": "secret", "sasl.mechanism": "SCRAM-SHA-512"}
-    for name, protocol in (
-        ("SASL_SSL", AuthProtocol.SASL_SSL),
-        ("SASL_PLAINTEXT", AuthProtocol.SASL_PLAINTEXT),
-    ):
-        credentials = Connection("h:1", {"security.protocol": name, **login}).faust_credentials()
-        assert credentials.protocol is protocol
-        assert (credentials.username, credentials.password) == ("me", "secret")
-        assert credentials.mechanism.value == "SCRAM-SHA-512"
-        assert (credentials.ssl_context is None) is (name == "SASL_PLAINTEXT")
-    assert Connection("h:1", {"security.protocol": "ssl"}).faust_credentials().protocol is AuthProtocol.SSL
-
-
-@pytest.mark.parametrize(
-    ("extra", "words"),
-    [
-        ({"security.protocol": "PLAIN"}, "expected PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, got 'PLAIN'"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "SCRAM-SHA-512, got 'GSSAPI'"),
-    ],
-)
-def test_what_faust_cannot_speak_is_said_before_it_tries(extra: dict[str, str], words: str) -> None:
-    with pytest.raises(SettingsError, match=words):
-        Connection("h:1", extra).faust_credentials()
+def test_a_reader_gets_the_extra_settings_and_is_static_only_under_a_fixed_name() -> None:
+    connection = Connection("h:1", {"sasl.username": "me"}, check_crcs=False)
+    named = StageOptions("aggregator", "aggregator-0", prefix="p.", fixed=True)
+    settings = settings_of(connection, named)
+    assert settings["sasl.username"] == "me" and settings["check.crcs"] is False
+    assert (settings["group.id"], settings["group.instance.id"]) == ("p.aggregator", "p.aggregator.aggregator-0")
+    assert "group.instance.id" not in settings_of(connection, dataclasses.replace(named, fixed=False))
+    assert settings["auto.offset.reset"] == "error" and settings["enable.auto.commit"] is False
 
 
 def test_the_application_starts_nothing_by_surprise() -> None:
     app = make_app(Connection("h:1"), StageOptions("aggregator", "aggregator-0", prefix="p."))
     assert app.conf.id == "p.aggregator"
-    assert app.conf.consumer_group_instance_id == "p.aggregator.aggregator-0"
     assert not app.boot_strategy._should_enable_web()
     assert not app.conf.topic_allow_declare
     assert app.conf.topic_disable_leader

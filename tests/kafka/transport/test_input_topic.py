@@ -14,8 +14,7 @@ from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.base.errors import BrokerError, TopicError, UnavailableError
 from glasstream.kafka.transport import input_topic
 from glasstream.kafka.transport.connection import Connection
-from glasstream.kafka.transport.decompression import LIMIT
-from glasstream.kafka.transport.input_topic import SizeCheck, TopicIdentity
+from glasstream.kafka.transport.input_topic import LIMIT, SizeCheck, TopicIdentity
 
 CONNECTION = Connection("kafka:9092")
 

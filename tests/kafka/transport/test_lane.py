@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +10,8 @@ import pytest
 from faust.types import TP
 
 from glasstream.kafka.transport.lane import SEEK_AGAIN_AFTER, Lane, StalledLane
-from glasstream.kafka.transport.passage import Passage
+from glasstream.kafka.transport.reader import Batch
+from glasstream.kafka.transport.records import ConsumerRecord
 
 HERE = TP("in", 0)
 
@@ -30,13 +31,14 @@ class FakeConsumer:
         self.kept = (low, high)
         self.at = 0
         self.held: set[TP] = set()
-        self.skipped: list[int] = []
         self.sought: list[int] = []
-        self.passage = Passage(queue=asyncio.Queue())
+        self.posted = self.gone = 0
 
-    async def seek_back(self, tp: TP, offset: int) -> bool:
-        self.sought.append(offset)
-        return True
+    async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
+        self.sought += partitions.values()
+
+    def left(self) -> int:
+        return self.gone
 
     async def bounds(self, tp: TP) -> tuple[int, int]:
         return self.kept
@@ -50,10 +52,6 @@ class FakeConsumer:
     def release(self, tp: TP) -> None:
         self.held.discard(tp)
 
-    async def skip(self, tp: TP, offset: int) -> bool:
-        self.skipped.append(offset)
-        return True
-
 
 class FakeStage:
     """A stage with one lane, whose input is produced again or not."""
@@ -64,7 +62,7 @@ class FakeStage:
     def __init__(self, consumer: FakeConsumer, replaceable: bool = False) -> None:
         self.replaceable_input = replaceable
         self.app = SimpleNamespace(consumer=consumer)
-        self.options = SimpleNamespace(queue_messages=4)
+        self.options = SimpleNamespace(queue_messages=4, queue_bytes=10_000)
         self.taken_again: list[Lane] = []
         self.failure: Exception | None = None
         self.lost = 0
@@ -76,12 +74,9 @@ class FakeStage:
         self.taken_again.append(lane)
 
 
-def event(offset: int, follows: int | None = None, timestamp: float = 0.0, value: bytes = b"1") -> Any:
-    message = SimpleNamespace(
-        topic="in", partition=0, offset=offset, follows=offset if follows is None else follows, key=None, value=value,
-        headers=(), timestamp=timestamp,
-    )  # fmt: skip
-    return SimpleNamespace(message=message)
+def batch(*offsets: int, follows: int | None = None, timestamp: float = 0.0, value: bytes = b"1") -> Batch:
+    records = [ConsumerRecord("in", 0, offset, None, value, (), int(timestamp * 1000)) for offset in offsets]
+    return Batch(HERE, offsets[0] if follows is None else follows, 1, records)
 
 
 def in_a_loop(work: Callable[[OpenLane, FakeStage], Any], stage: FakeStage) -> OpenLane:
@@ -96,15 +91,13 @@ def in_a_loop(work: Callable[[OpenLane, FakeStage], Any], stage: FakeStage) -> O
 
 async def reads_to_ten_and_meets_the_edge(lane: OpenLane, stage: FakeStage) -> None:
     """Ten messages leave the consumer; the last arrive while it is asked for bounds."""
-    for offset in range(6):
-        lane.offer(event(offset))
+    lane.offer(batch(*range(6)))
     stage.app.consumer.at = 10
     meeting = asyncio.ensure_future(lane.out_of_range(10))
     await asyncio.sleep(0)
-    for offset in range(6, 10):
-        lane.offer(event(offset))
+    lane.offer(batch(*range(6, 10)))
     await meeting
-    lane.offer(event(25, follows=10))
+    lane.offer(batch(25, follows=20 if stage.app.consumer.sought else 10))
 
 
 @pytest.mark.parametrize(("low", "high"), [(20, 30), (0, 7), (0, 12)])
@@ -115,13 +108,13 @@ def test_what_is_lost_of_the_users_log_stops_the_partition_and_is_told_once(
     consumer = FakeConsumer(low, high)
     with caplog.at_level(logging.WARNING):
         lane = in_a_loop(reads_to_ten_and_meets_the_edge, FakeStage(consumer))
-    assert [message.offset for _, message in lane.waiting] == list(range(10)), "all before it, and nothing after"
+    assert [message.offset for message in lane.waiting] == list(range(10)), "all before it, and nothing after"
     assert lane.stall is not None and lane.stall.endswith("; do this")
     assert ("offsets 10 to 19" in lane.stall) is (low > 10)
     assert (f"before offset 10 was read, but the broker lost the end of the log: it ends at {high}" in lane.stall) is (
         low <= 10
     )
-    assert consumer.held == {HERE} and not consumer.skipped
+    assert consumer.held == {HERE} and not consumer.sought
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
@@ -129,7 +122,7 @@ def test_a_stalled_partition_stays_held_when_its_messages_are_used_up() -> None:
     consumer = FakeConsumer(20, 30)
     lane = in_a_loop(reads_to_ten_and_meets_the_edge, FakeStage(consumer))
     while lane.waiting:
-        lane.next_waiting()
+        lane.next_run(1, 1)
     assert consumer.held == {HERE}
 
 
@@ -138,14 +131,13 @@ def test_a_partition_whose_message_waits_takes_and_reads_on() -> None:
     consumer = FakeConsumer(0, 30)
 
     async def waits(lane: OpenLane, stage: FakeStage) -> None:
-        for offset in range(4):
-            lane.offer(event(offset))
+        lane.offer(batch(0, 1, 2, 3))
         assert consumer.held == {HERE}
         lane.waits = "a model cannot be opened"
-        lane.next_waiting()
-        lane.offer(event(4))
+        lane.next_run(1, 1)
+        lane.offer(batch(4))
         while lane.waiting:
-            lane.next_waiting()
+            lane.next_run(1, 1)
 
     lane = in_a_loop(waits, FakeStage(consumer))
     assert lane.stalled == "a model cannot be opened" and not consumer.held
@@ -156,12 +148,12 @@ def test_a_run_is_bounded_in_messages_and_bytes_and_reading_goes_on_when_few_are
     consumer = FakeConsumer(0, 30)
 
     async def takes(lane: OpenLane, stage: FakeStage) -> None:
-        for offset in range(10):
-            lane.offer(event(offset, value=b"x" * 10))
-        assert [message.offset for _, message in lane.next_run(2, 1_000)] == [0, 1] and consumer.held
-        assert [message.offset for _, message in lane.next_run(100, 0)] == [2]
-        assert [message.offset for _, message in lane.next_run(100, 25)] == [3, 4, 5] and consumer.held
-        assert [message.offset for _, message in lane.next_run(100, 1_000)] == [6, 7, 8, 9] and not consumer.held
+        lane.offer(batch(*range(10)))
+        size = lane.waiting[0].size
+        assert [message.offset for message in lane.next_run(2, 100 * size)] == [0, 1] and consumer.held
+        assert [message.offset for message in lane.next_run(100, 0)] == [2]
+        assert [message.offset for message in lane.next_run(100, 2 * size + 1)] == [3, 4, 5] and consumer.held
+        assert [message.offset for message in lane.next_run(100, 100 * size)] == [6, 7, 8, 9] and not consumer.held
 
     in_a_loop(takes, FakeStage(consumer))
 
@@ -170,8 +162,8 @@ def test_a_hole_in_what_is_produced_again_is_gone_over(caplog: pytest.LogCapture
     consumer = FakeConsumer(20, 30)
     with caplog.at_level(logging.WARNING):
         lane = in_a_loop(reads_to_ten_and_meets_the_edge, FakeStage(consumer, replaceable=True))
-    assert lane.stall is None and consumer.skipped == [20]
-    assert [message.offset for _, message in lane.waiting] == [*range(10), 25]
+    assert lane.stall is None and consumer.sought == [20]
+    assert [message.offset for message in lane.waiting] == [*range(10), 25]
     assert "removed offsets 10 to 19" in caplog.text and "ERROR" not in caplog.text
 
 
@@ -179,7 +171,7 @@ def test_a_log_that_was_cut_off_and_is_produced_again_is_taken_over_anew() -> No
     consumer = FakeConsumer(3, 7)
     stage = FakeStage(consumer, replaceable=True)
     lane = in_a_loop(reads_to_ten_and_meets_the_edge, stage)
-    assert stage.taken_again == [lane] and lane.stall is None and not consumer.skipped
+    assert stage.taken_again == [lane] and lane.stall is None and not consumer.sought
 
 
 def test_a_partition_that_nobody_could_go_on_with_takes_no_message() -> None:
@@ -187,7 +179,7 @@ def test_a_partition_that_nobody_could_go_on_with_takes_no_message() -> None:
 
     async def run() -> StalledLane:
         lane = StalledLane(stage, 0, 1, "it is gone")  # type: ignore[arg-type]
-        lane.offer(event(0))
+        lane.offer(batch(0))
         return lane
 
     lane = asyncio.run(run())
@@ -212,12 +204,12 @@ def test_the_wait_of_a_partition_is_that_of_its_oldest_message(sent: float, seen
     async def work(lane: OpenLane, stage: FakeStage) -> None:
         lane.measure(1_000.0, longest)
         assert lane.wait == 0.0, "nothing waits"
-        lane.offer(event(0, timestamp=sent))
-        lane.offer(event(1, timestamp=999.0))
+        lane.offer(batch(0, timestamp=sent))
+        lane.offer(batch(1, timestamp=999.0))
         lane.measure(1_000.0, longest)
         assert lane.wait == expected
-        lane.next_waiting()
-        lane.next_waiting()
+        lane.next_run(1, 1)
+        lane.next_run(1, 1)
         lane.measure(1_000.0, lambda partition, offset: 500.0)
         assert lane.wait == 1.0, "that of the message which was taken last"
         lane.measure(1_000.0, longest)
@@ -234,28 +226,19 @@ LOOKS = 5
 """More looks than a loss needs to be found."""
 
 
-async def a_message_behind_those_of_others(lane: OpenLane, stage: FakeStage, *, lost: bool) -> None:
-    """Messages of others arrive, a few between two looks, and the next message of the lane comes last, or never."""
+async def a_batch_behind_those_of_others(lane: OpenLane, stage: FakeStage, *, lost: bool) -> None:
+    """Batches of others leave the queue, a few between two looks, and the next one of the lane comes last, or never."""
     consumer: FakeConsumer = stage.app.consumer
-    passage = consumer.passage
     lane._sought_at = -SEEK_AGAIN_AFTER
-    consumer.at = 1
-    for _ in range(LOOKS):
+    consumer.at, consumer.posted = 1, OTHERS + 1
+    for gone in range(0, OTHERS, 7):
+        consumer.gone = gone
         lane.look()
-    assert not stage.lost, "it may still be put into the queue"
-    passage.rounds += 1
-    for number in range(OTHERS):
-        passage.queue.put_nowait(number)
-    if not lost:
-        passage.queue.put_nowait(event(0))
-    while not passage.queue.empty():
-        lane.look()
+        consumer.posted += 1  # others never pause
         assert not stage.lost, "it may still be in the queue"
-        for _ in range(min(7, passage.queue.qsize())):
-            arrived = passage.queue.get_nowait()
-            passage.arrived += 1
-            if not isinstance(arrived, int):
-                lane.offer(arrived)
+    if not lost:
+        lane.offer(batch(0))
+    consumer.gone = OTHERS + 1
     for _ in range(LOOKS):
         lane.look()
     await asyncio.gather(*lane._tasks)
@@ -264,24 +247,30 @@ async def a_message_behind_those_of_others(lane: OpenLane, stage: FakeStage, *, 
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_message_counts_as_lost_when_all_that_were_on_the_way_with_it_have_arrived(lost: bool) -> None:
-    in_a_loop(
-        lambda lane, stage: a_message_behind_those_of_others(lane, stage, lost=lost), FakeStage(FakeConsumer(0, 9))
-    )
+    in_a_loop(lambda lane, stage: a_batch_behind_those_of_others(lane, stage, lost=lost), FakeStage(FakeConsumer(0, 9)))
 
 
-def test_a_loss_is_found_while_other_partitions_never_pause() -> None:
-    """The queue is never empty, but what was in it has arrived."""
+def test_a_batch_that_was_used_in_part_brings_only_the_rest() -> None:
+    async def work(lane: OpenLane, stage: FakeStage) -> None:
+        lane.offer(batch(0, 1, 2))
+        lane.offer(batch(1, 2, 4, 7, follows=1))
+        lane.offer(batch(2, 4, follows=2))
+        assert [message.offset for message in lane.waiting] == [0, 1, 2, 4, 7]
 
-    async def busy(lane: OpenLane, stage: FakeStage) -> None:
-        consumer: FakeConsumer = stage.app.consumer
-        lane._sought_at, consumer.at = -SEEK_AGAIN_AFTER, 1
-        for number in range(3 * OTHERS):
-            consumer.passage.queue.put_nowait(number)
-        for _ in range(LOOKS):
-            lane.look()
-            consumer.passage.rounds += 1
-            consumer.passage.arrived += OTHERS
-        await asyncio.gather(*lane._tasks)
-        assert stage.lost == 1 and consumer.sought == [0]
+    in_a_loop(work, FakeStage(FakeConsumer(0, 9)))
 
-    in_a_loop(busy, FakeStage(FakeConsumer(0, 9)))
+
+@pytest.mark.parametrize(("count", "size"), [(4, 1), (1, 10_000)])
+def test_a_partition_is_held_when_many_messages_or_many_bytes_wait_and_released_at_half(count: int, size: int) -> None:
+    async def work(lane: OpenLane, stage: FakeStage) -> None:
+        held = stage.app.consumer.held
+        lane.offer(batch(0))
+        assert not held
+        lane.offer(batch(*range(1, count + 1), value=b"1" * size))
+        assert held == {HERE}
+        while lane.waiting:
+            more = len(lane.waiting) > 2 or lane.waiting[-1].size > 5_000
+            lane.next_run(1, 1)
+            assert bool(held) == (more and bool(lane.waiting))
+
+    in_a_loop(work, FakeStage(FakeConsumer(0, 9)))

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.errors import IllegalStateError, KafkaError, KafkaTimeoutError, NodeNotReadyError
 from faust.types import TP
 
+from glasstream.base.errors import BrokerError, UnavailableError
 from glasstream.kafka.transport import stateless
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.stateless import StatelessStage, WorkLane
@@ -17,7 +17,7 @@ from tests.support.transport_harness import options
 HERE = TP("in", 0)
 
 
-def asked(met: list[KafkaError], act: Callable[[StatelessStage], None] = lambda stage: None) -> tuple[Any, list[Any]]:
+def asked(met: list[BrokerError], act: Callable[[StatelessStage], None] = lambda stage: None) -> tuple[Any, list[Any]]:
     """Ask where to go on, of a broker that raises what is met before it answers; what `act` does comes with each."""
 
     async def nothing(message: Any) -> list[Any]:
@@ -53,12 +53,12 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_brokers_that_are_away_are_asked_until_they_say() -> None:
-    assert asked([KafkaTimeoutError(), NodeNotReadyError()] * 20) == ({HERE: 7}, [])
+    assert asked([UnavailableError("away")] * 40) == ({HERE: 7}, [])
 
 
 def test_what_does_not_heal_is_raised() -> None:
-    with pytest.raises(IllegalStateError):
-        asked([IllegalStateError()])
+    with pytest.raises(BrokerError):
+        asked([BrokerError("no right")])
 
 
 def test_nobody_asks_on_when_the_partition_is_revoked() -> None:
@@ -66,7 +66,7 @@ def test_nobody_asks_on_when_the_partition_is_revoked() -> None:
         for patience in stage._patiences:
             patience.give_up()
 
-    found, left = asked([KafkaTimeoutError()] * 20, revoke)
+    found, left = asked([UnavailableError("away")] * 20, revoke)
     assert found == {} and len(left) == 19
 
 

@@ -44,16 +44,23 @@ def _seek(records: list[int], offset: int) -> tuple[int, int]:
     return sum(record < offset for record in records), offset
 
 
-def test_a_hole_that_the_consumer_has_read_is_counted_and_accepted() -> None:
+def test_a_hole_that_the_client_has_read_is_accepted() -> None:
     watch = Sequence(0)
-    assert watch.judge(offset=0, follows=0) is Verdict.NEXT
-    assert watch.judge(offset=5, follows=1) is Verdict.NEXT
-    assert (watch.next_offset, watch.holes, watch.lost) == (6, 4, 0)
+    assert watch.judge(last=2, follows=0) is Verdict.NEXT
+    assert watch.judge(last=7, follows=3) is Verdict.NEXT
+    assert (watch.next_offset, watch.lost) == (8, 0)
+
+
+def test_a_batch_that_begins_before_the_next_message_and_ends_after_it_is_used() -> None:
+    watch = Sequence(5)
+    assert watch.judge(last=4, follows=0) is Verdict.SEEN
+    assert watch.judge(last=7, follows=0) is Verdict.NEXT
+    assert watch.judge(last=9, follows=None) is Verdict.NEXT
 
 
 def test_a_hole_that_was_made_on_the_way_is_not() -> None:
     watch = Sequence(0)
-    assert watch.judge(offset=5, follows=5) is Verdict.MISSING
-    assert watch.judge(offset=6, follows=6) is Verdict.MISSING
-    assert (watch.next_offset, watch.holes) == (0, 0)
-    assert watch.judge(offset=0, follows=0) is Verdict.NEXT
+    assert watch.judge(last=5, follows=5) is Verdict.MISSING
+    assert watch.judge(last=6, follows=6) is Verdict.MISSING
+    assert (watch.next_offset, watch.lost) == (0, 2)
+    assert watch.judge(last=0, follows=0) is Verdict.NEXT

@@ -1,7 +1,6 @@
 """The Faust application of a stage, configured so that it loses nothing and starts nothing unexpected."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import faust
@@ -9,19 +8,11 @@ from faust.app import base
 from faust.types import TP
 
 from glasstream.kafka.transport.connection import Connection
-from glasstream.kafka.transport.consumer import POLL_RECORDS, Positions, Transport
+from glasstream.kafka.transport.consumer import Assignor, Positions, Transport
 from glasstream.kafka.transport.options import StageOptions
 
 #: Seconds; longer than any run. Faust warns when a stream stands still, which ours do on purpose (hold-back).
 _NEVER = 10.0**9
-
-
-@dataclass(frozen=True)
-class ConsumerSettings:
-    """Settings that Faust cannot express: see `consumer.ConsumerThread`."""
-
-    read_committed: bool
-    fetch_wait_ms: int
 
 
 class _Boot(base.BootStrategy):
@@ -41,17 +32,19 @@ class StreamApp(faust.App):
     out_of_range : callable
         Function that the stage sets. The application calls it when the log does not have the next offset of a
         partition.
-    leave_group : bool
-        Whether a stop gives up the partitions at once. Otherwise they stay assigned until the session times out.
+    failed : callable
+        Function that the stage sets. The application calls it with the error that ends the reading.
+    reading : tuple
+        How the consumer connects, and its options.
     """
 
     BootStrategy = _Boot
 
-    consumer_settings: ConsumerSettings
-    leave_group: bool = True
+    reading: tuple[Connection, StageOptions]
     positions: Positions
     seeking: Callable[[Mapping[TP, int]], None]
     out_of_range: Callable[[TP, int], None]
+    failed: Callable[[Exception], None]
 
     def _new_transport(self) -> Transport:
         return Transport(self.conf.broker_consumer, self)
@@ -61,7 +54,7 @@ class StreamApp(faust.App):
 
         After a rebalance Faust seeks and resumes the partitions first, and then the flow. Resuming the flow empties
         every queue made with `clear_on_resume`, so messages fetched in between were lost (16 to 20 gaps in 14
-        restarts). Stale messages carry another generation, by which the stage drops them.
+        restarts). Stale batches carry another generation, by which the stage drops them.
         """
         return super().FlowControlQueue(maxsize, clear_on_resume=False)
 
@@ -73,34 +66,26 @@ def make_app(connection: Connection, options: StageOptions) -> StreamApp:
     """Return the application of one worker, without connecting it."""
     app = StreamApp(
         options.group,
-        broker=connection.broker_urls(),
-        broker_credentials=connection.faust_credentials(),
-        broker_client_id=f"{options.group}.{options.instance}",
         broker_session_timeout=options.session_timeout,
-        broker_heartbeat_interval=options.heartbeat_interval,
-        broker_max_poll_interval=_NEVER,  # a stage that holds back reads nothing; the watchdog detects a hanging loop
-        broker_check_crcs=connection.check_crcs,
         broker_commit_interval=1.0,  # for the display of lag only
         broker_commit_livelock_soft_timeout=_NEVER,
         stream_processing_timeout=_NEVER,
-        broker_max_poll_records=POLL_RECORDS,
-        consumer_group_instance_id=f"{options.group}.{options.instance}",
-        consumer_max_fetch_size=options.max_fetch_bytes,
         stream_buffer_maxsize=STREAM_QUEUE,
         stream_wait_empty=False,  # a stop with acknowledgements held back took 32 s otherwise
         stream_recovery_delay=0.0,
         topic_allow_declare=False,
         topic_disable_leader=True,  # Faust's leader topic fails on replicated clusters
+        PartitionAssignor=Assignor,
         store="memory://",
         key_serializer="raw",  # Faust's json decoder would drop malformed messages before the agent
         value_serializer="raw",
         web_enabled=False,
         autodiscover=False,
     )
-    app.consumer_settings = ConsumerSettings(options.read_committed, connection.fetch_wait_ms)
+    app.reading = connection, options
     return app
 
 
-#: Number of messages in Faust's queue between consumer and agent. Our agents drain it at once and hold partitions back
+#: Number of batches in Faust's queue between consumer and agent. Our agents drain it at once and hold partitions back
 #: themselves.
 STREAM_QUEUE = 1024

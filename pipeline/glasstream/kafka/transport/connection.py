@@ -1,23 +1,19 @@
-"""Connection settings of every Kafka client, for librdkafka and for Faust."""
+"""Connection settings of every Kafka client."""
 
 import logging
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import faust
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from faust.types.auth import AuthProtocol
-from yarl import URL
 
 from glasstream.base.errors import SettingsError
 from glasstream.flow.settings import Settings
 from glasstream_topics.access import READERS
 from glasstream_topics.admin import CREATES_NONE
 
-#: Partitioner of Java, aiokafka and Faust. librdkafka's own default is CRC32. A stream that is sent with both would
+#: Partitioner of Java. librdkafka's own default is CRC32. A stream that is sent with both would
 #: land on two partitions and lose its order.
 PARTITIONER = "murmur2_random"
 
@@ -43,12 +39,12 @@ class Connection:
         `host:port[,host:port...]`.
     extra : mapping
         librdkafka settings that every client gets (`security.protocol`, `sasl.mechanism`, `sasl.username`,
-        `sasl.password`, `ssl.ca.location`, ...). Faust's consumer gets those that it supports.
+        `sasl.password`, `ssl.ca.location`, ...).
     fetch_wait_ms : int
         Milliseconds for which a broker may hold back a fetch without new records. A real Kafka answers as soon as there
         is a record. librdkafka's mock cluster does not, so this is the latency of every hop there: use 10.
     check_crcs : bool
-        Whether Faust's consumer verifies checksums. The mock cluster writes transaction markers with wrong checksums,
+        Whether consumers of stages verify checksums. The mock cluster writes transaction markers with wrong checksums,
         so the check must be off there (librdkafka's default is off).
     """
 
@@ -80,8 +76,8 @@ class Connection:
 
     def consumer(self, *, read_committed: bool, **settings: object) -> dict[str, Any]:
         """Return the configuration of a consumer that belongs to no group and commits nothing."""
+        settings.setdefault("group_id", READERS)
         return self.client(
-            group_id=READERS,
             enable_auto_commit=False,
             enable_auto_offset_store=False,
             auto_offset_reset="earliest",
@@ -100,49 +96,6 @@ class Connection:
             message_max_bytes=MAX_RECORD_BYTES,
             **settings,
         )
-
-    def broker_urls(self) -> list[URL]:
-        """Return the addresses of the brokers in Faust's form."""
-        return [URL(f"kafka://{address.strip()}") for address in self.bootstrap.split(",")]
-
-    def faust_credentials(self) -> Any:
-        """Return Faust's credentials for `extra`, or None for a broker without authentication.
-
-        Faust assumes SASL without TLS unless the protocol is set, so this method always sets it.
-
-        Raises
-        ------
-        SettingsError
-            Faust's consumer does not support the security protocol or the mechanism.
-        """
-        name = self.extra.get("security.protocol", "PLAINTEXT").upper()
-        if name == "PLAINTEXT":
-            return None
-        context = None
-        if name in ("SSL", "SASL_SSL"):
-            context = ssl.create_default_context(cafile=self.extra.get("ssl.ca.location"))
-            certificate = self.extra.get("ssl.certificate.location")
-            if certificate:
-                context.load_cert_chain(
-                    certificate, self.extra.get("ssl.key.location"), self.extra.get("ssl.key.password")
-                )
-        if name == "SSL":
-            return faust.SSLCredentials(context)
-        if name not in ("SASL_SSL", "SASL_PLAINTEXT"):
-            raise SettingsError(
-                [f"security.protocol: expected PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, got {name!r}"]
-            )
-        mechanism = self.extra.get("sasl.mechanism", self.extra.get("sasl.mechanisms", "PLAIN")).upper()
-        if mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-            raise SettingsError([f"sasl.mechanism: expected PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, got {mechanism!r}"])
-        credentials = faust.SASLCredentials(
-            username=self.extra.get("sasl.username", ""),
-            password=self.extra.get("sasl.password", ""),
-            ssl_context=context,
-            mechanism=mechanism,
-        )
-        credentials.protocol = AuthProtocol.SASL_SSL if name == "SASL_SSL" else AuthProtocol.SASL_PLAINTEXT
-        return credentials
 
 
 def connection(settings: Settings) -> Connection:

@@ -1,484 +1,370 @@
-"""Faust's Kafka consumer, without the behaviours that lose or delay messages.
+"""Faust's consumer on librdkafka: a batch of a partition is one message of Faust.
 
-Each override names the behaviour of faust-streaming 0.15.3 or aiokafka 0.14 that it replaces.
-`tests/integration/test_transport_cures.py` removes overrides one by one and observes the loss;
-`tests/integration/test_transport_waits.py` tests what happens while brokers do not answer.
+Faust keeps the application, its agents, streams and tables. This module gives it a `Transport` whose consumer reads
+with a `Reader`. Faust's own consumer on aiokafka hands over message by message, which costs ten times as much.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, ClassVar, Final, TypeVar
 
-from aiokafka.client import ConnectionGroup
-from aiokafka.cluster import ClusterMetadata
-from aiokafka.conn import CloseReason
-from aiokafka.consumer.fetcher import OffsetResetStrategy
-from aiokafka.errors import (
-    IllegalStateError,
-    KafkaError,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
-    RequestTimedOutError,
-)
-from aiokafka.protocol.group import JoinGroupRequest, SyncGroupRequest
-from aiokafka.structs import OffsetAndMetadata
-from faust.transport.drivers import aiokafka as driver
+from confluent_kafka import Consumer as Client
+from confluent_kafka import KafkaException, TopicPartition
+from faust.transport import base
 from faust.types import TP, ConsumerMessage
 
-from glasstream.kafka.transport import decompression
-from glasstream.kafka.transport.passage import Passage
+from glasstream.base.errors import BrokerError, UnavailableError
+from glasstream.kafka.transport.progress import watermarks
+from glasstream.kafka.transport.reader import Batch, Reader
+from glasstream_topics.client_errors import heals
 
 log = logging.getLogger(__name__)
 
 #: Function that returns the offsets at which to continue reading. Partitions that its result omits stay where they are.
 Positions = Callable[[set[TP]], Awaitable[Mapping[TP, int]]]
 
-#: Seconds until a resumed partition is noticed when no other partition is being read.
-PAUSED_POLL = 0.01
-#: Seconds until a resumed partition is noticed when another one is being read but has nothing new.
-IDLE_POLL = 0.1
+#: Seconds between two queries to a broker that does not answer.
+ASK_AGAIN: Final = 1.0
+#: Seconds for a broker to answer.
+ANSWER: Final = 5.0
+#: Seconds that a stop waits for the group.
+STOP: Final = 5.0
 
-#: Seconds until a request to a leader counts as lost, as in Kafka's own clients.
-REQUEST_TIMEOUT = 30.0
-
-#: Number of messages to hand over before the streams get their turn.
-YIELD_EVERY = 64
-
-#: Largest number of messages per poll: a fetch of 4 MiB may hold many thousands. The rest of the fetch stays buffered.
-POLL_RECORDS = 500
+Answer = TypeVar("Answer")
 
 
-class ChainedMessage(ConsumerMessage):
-    """Message with the offset that the consumer reached before it.
+class Assignor:
+    """Faust's view of the assignment: the partitions of the group, and the topics that its tables follow.
 
-    `follows` is the offset after the previous message of the partition, or the offset of the last seek. A stage that
-    has used everything below `follows` has missed nothing, however large the gap to `offset` is. The consumer has read
-    the log in between and found only markers, and aborted or compacted records.
+    Brokers and librdkafka assign the partitions. Faust asks only which changelogs it must read.
     """
 
-    __slots__ = ("follows",)
-    follows: int
+    def __init__(self, app: Any, replicas: int = 0) -> None:
+        self._app = app
+
+    def assigned_actives(self) -> set[TP]:
+        """Return all partitions of this worker. A worker reads the topics of its tables before it begins."""
+        return self._app.consumer.assignment()  # type: ignore[no-any-return]
+
+    def assigned_standbys(self) -> set[TP]:
+        """Return no partitions: tables have no other kind of copy."""
+        return set()
 
 
-class _NothingRead(dict[TP, int | None]):
-    """Replacement for Faust's table of read offsets that stays empty.
+class Consumer(base.Consumer):
+    """Consumer that begins at the stage's positions, and hands over batches."""
 
-    Faust drops messages below its last read offset. After a seek, these may be unseen: the fetcher may store the offset
-    of an earlier message after the seek. `sequence` detects offsets that arrive twice.
-    """
-
-    def __getitem__(self, tp: TP) -> None:
-        return None
-
-    def __setitem__(self, tp: TP, offset: int | None) -> None:
-        return None
-
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        return None
-
-
-class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Thread that owns the aiokafka consumer."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._handed: dict[TP, int] = {}
-
-    def _create_worker_consumer(self, transport: Any) -> Any:
-        """Configure what Faust has no setting for. aiokafka reads these values when it starts.
-
-        If the broker no longer has the next offset, aiokafka would silently continue at the beginning of the log. Here
-        the stage decides what to do: see `_fetch_records`.
-        """
-        decompression.install()
-        consumer = super()._create_worker_consumer(transport)
-        _remember_bootstrap(consumer._client)
-        _limit_requests(consumer._client, self.app.conf.broker_session_timeout)
-        settings = self.app.consumer_settings
-        consumer._auto_offset_reset = "none"
-        consumer._isolation_level = "read_committed" if settings.read_committed else "read_uncommitted"
-        consumer._fetch_max_wait_ms = settings.fetch_wait_ms
-        return consumer
-
-    async def on_thread_stop(self) -> None:
-        """Leave the group, which aiokafka omits for static members, so that others need not wait for the session.
-
-        Without a broker, the fetches that aiokafka cancels sleep between two attempts. aiokafka mistakes their
-        cancellation for its own and skips the rest of its cleanup. This thread would then die without notifying the
-        thread that waits for it.
-        """
-        if self._consumer is not None and self.app.leave_group:
-            coordinator = self._consumer._coordinator
-            if hasattr(coordinator, "_group_instance_id"):  # absent without a subscription
-                coordinator._group_instance_id = None
-        try:
-            await super().on_thread_stop()
-        except asyncio.CancelledError:
-            await self._consumer._client.close()
-
-    async def _fetch_records(self, *args: Any, **kwargs: Any) -> Mapping[TP, Any]:
-        """Pair every record with the offset that follows the one handed out before it.
-
-        Pause a partition whose log does not have the next offset, and notify the stage. Retention or an operator may
-        have removed the offset, or an unclean election may have truncated the log. The next seek resumes the partition.
-        """
-        try:
-            fetched = await super()._fetch_records(*args, **kwargs)
-        except OffsetOutOfRangeError as error:
-            for tp, position in error.args[0].items():
-                self._out_of_range(driver.ensure_TPset([tp]).pop(), position)
-            return {}
-        except NoOffsetForPartitionError as error:
-            self._to_the_beginning(error.args[0])
-            return {}
-        handed = self._handed
-        chained = {}
-        for tp, records in fetched.items():
-            follows = handed.get(tp, records[0].offset)
-            pairs = []
-            for record in records:
-                pairs.append((follows, record))
-                follows = record.offset + 1
-            handed[tp] = follows
-            chained[tp] = pairs
-        return chained
-
-    def _out_of_range(self, tp: TP, position: int) -> None:
-        consumer, place = self._ensure_consumer(), driver.ensure_aiokafka_TP(tp)
-        state = self._state_of(place)
-        if state is None or not state.has_valid_position or state.position != position:
-            return  # sought or revoked since the request was sent
-        if self.consumer._is_changelog_tp(tp):
-            self._to_the_beginning(place)
-            return
-        consumer.pause(place)
-        self.parent_loop.call_soon_threadsafe(self.app.out_of_range, tp, position)
-
-    def _to_the_beginning(self, place: Any) -> None:
-        state = self._state_of(place)
-        if state is not None:
-            state.await_reset(OffsetResetStrategy.EARLIEST)
-
-    def _state_of(self, place: Any) -> Any:
-        subscription = self._ensure_consumer()._subscription.subscription
-        assignment = None if subscription is None else subscription.assignment
-        return assignment.state_value(place) if assignment is not None and place in assignment.tps else None
-
-    async def _seek_wait(self, consumer: Any, partitions: Mapping[TP, int]) -> None:
-        for tp, offset in partitions.items():
-            self._seek_one(consumer, tp, offset)
-            self._handed[tp] = offset
-
-    def _seek_one(self, consumer: Any, tp: TP, offset: int) -> None:
-        place = driver.ensure_aiokafka_TP(tp)
-        consumer.seek(place, offset)
-        state = self._state_of(place)
-        if state is not None and state.paused:  # paused by `_out_of_range`
-            consumer.resume(place)
-
-    async def skip(self, tp: TP, offset: int) -> None:
-        """Continue `tp` at `offset`, as if the log had nothing between it and the last record handed over."""
-        await self.call_thread(self._skip, tp, offset)
-
-    async def _skip(self, tp: TP, offset: int) -> None:
-        self._seek_one(self._ensure_consumer(), tp, offset)
-
-    async def bounds(self, tp: TP) -> tuple[int, int]:
-        """Return the first offset of `tp` that the broker keeps, and the one after the last."""
-        return await self.call_thread(self._bounds, driver.ensure_aiokafka_TP(tp))  # type: ignore[no-any-return]
-
-    async def _bounds(self, place: Any) -> tuple[int, int]:
-        consumer = self._ensure_consumer()
-        low, high = await consumer.beginning_offsets([place]), await consumer.end_offsets([place])
-        return low[place], high[place]
-
-    async def refresh(self) -> None:
-        """Refresh the metadata of the topics, so that a partition that exists again is assigned at once."""
-        await self.call_thread(self._refresh)
-
-    async def _refresh(self) -> None:
-        self._ensure_consumer()._client.force_metadata_update()
-
-    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit to the group, and continue if that fails.
-
-        Faust intends to continue after a rebalance, but compares aiokafka's message with a text that has no line break
-        where the message has one, and ends the worker. Only stages without state begin at the committed offset, and
-        they may begin early.
-        """
-        ours = {
-            driver.ensure_aiokafka_TP(tp): OffsetAndMetadata(offset, "")
-            for tp, offset in offsets.items()
-            if tp in self.assignment()
-        }
-        try:
-            await self._ensure_consumer().commit(ours)
-        except KafkaError as error:
-            log.debug("offsets were not committed: %s", error)
-            return False
-        return True
-
-    def member_id(self) -> str:
-        """Return the worker's member id in the group; empty while it is no member."""
-        coordinator = None if self._consumer is None else self._consumer._coordinator
-        return getattr(coordinator, "member_id", "")
-
-    def partition_count(self, topic: str) -> int:
-        """Return the number of partitions that the client knows of a topic; 0 if it knows none."""
-        return 0 if self._consumer is None else len(self._consumer.partitions_for_topic(topic) or ())
-
-    def handed(self, tp: TP) -> int | None:
-        """Return the offset after the last record of `tp` that left the thread."""
-        return self._handed.get(tp)
-
-    def end(self, tp: TP) -> int | None:
-        """Return the end of `tp` as of the last fetch; None while that is not known."""
-        consumer = self._consumer
-        if consumer is None or tp not in self.assignment():
-            return None
-        end: int | None = consumer.highwater(driver.ensure_aiokafka_TP(tp))
-        return end
-
-    async def committed(self, tps: set[TP]) -> dict[TP, int | None]:
-        """Return the offsets the group has committed."""
-        return dict(await self.call_thread(self._committed, tps))
-
-    async def _committed(self, tps: set[TP]) -> dict[TP, int | None]:
-        consumer = self._ensure_consumer()
-        return {tp: await consumer.committed(tp) for tp in tps}
-
-
-def _remember_bootstrap(client: Any) -> None:
-    """Make a client ask its bootstrap addresses when no broker that it knows answers.
-
-    aiokafka asks only the brokers in the last answer, and an answer names only live brokers. While two of three brokers
-    are down, it names one. When that one went down after the other two had come back, a worker asked only for it until
-    it came back.
-    """
-    cluster, ask = client.cluster, client._metadata_update
-    cluster._bootstrap_brokers = ClusterMetadata(bootstrap_servers=client._bootstrap_servers)._bootstrap_brokers
-
-    async def update(metadata: ClusterMetadata, topics: Collection[str]) -> bool:
-        if await ask(metadata, topics):
-            return True
-        known, cluster._brokers = cluster._brokers, {}  # without known brokers, aiokafka uses the addresses
-        try:
-            return bool(await ask(metadata, topics))
-        finally:
-            cluster._brokers = cluster._brokers or known
-
-    client._metadata_update = update
-
-
-def _limit_requests(client: Any, session: float) -> None:
-    """Limit how long a client waits: `REQUEST_TIMEOUT` for a leader, and a session for a coordinator.
-
-    Faust's limit of 90 s is meant for joining a group, which may last as long as a rebalance. When a network silently
-    dropped all connections, fetches waited three times as long, one broker after the other. A worker whose heartbeat
-    waited continued for more than a minute in a group that had already removed it.
-    """
-    connect, send = client._get_conn, client.send
-
-    async def get(node_id: Any, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, no_hint: bool = False) -> Any:
-        connection = await connect(node_id, group=group, no_hint=no_hint)
-        if connection is not None and group == ConnectionGroup.DEFAULT:
-            connection._request_timeout = REQUEST_TIMEOUT
-        return connection
-
-    async def limited(node_id: Any, request: Any, *, group: ConnectionGroup = ConnectionGroup.DEFAULT) -> Any:
-        if group == ConnectionGroup.DEFAULT or isinstance(request, JoinGroupRequest | SyncGroupRequest):
-            return await send(node_id, request, group=group)
-        try:
-            async with asyncio.timeout(min(session, REQUEST_TIMEOUT)):
-                return await send(node_id, request, group=group)
-        except TimeoutError:
-            connection = client._conns.get((node_id, group))
-            if connection is not None:
-                connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
-            raise RequestTimedOutError from None
-
-    client._get_conn, client.send = get, limited
-
-
-class Consumer(driver.Consumer):
-    """Consumer that commits in order, starts at the stage's positions, and delivers chained messages."""
+    app: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._read_offset = _NothingRead()
-        self._held: set[TP] = set()
-        self.passage = Passage()
+        connection, options = self.app.reading
+        self.reader = Reader(connection, options, self)
+        self._owned: set[TP] = set()
+        self._arrived: asyncio.Queue[tuple[Sequence[Batch], Callable[[], None]]] = asyncio.Queue()
+        #: Faust's queue between consumer and agent; None before the stage reads.
+        self.queue: asyncio.Queue[Any] | None = None
+        #: Number of batches that the reader has handed over.
+        self.posted = 0
+        self._delivered = 0
+        self._turn = asyncio.Lock()
+        #: Offset after the last used message of each partition, to be committed.
+        self._used: dict[TP, int] = {}
+        self._committing = asyncio.Lock()
 
-    def _new_consumer_thread(self) -> ConsumerThread:
-        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+    # --- told by the reader, in its thread ---------------------------------------------------------------------------
 
-    def _to_message(self, tp: TP, record: Any) -> ChainedMessage:
-        follows, fetched = record
-        milliseconds = fetched.timestamp
-        message = ChainedMessage(
-            fetched.topic,
-            fetched.partition,
-            fetched.offset,
-            None if milliseconds is None else milliseconds / 1000.0,
-            fetched.timestamp_type,
-            fetched.headers,
-            fetched.key,
-            fetched.value,
-            fetched.checksum,
-            fetched.serialized_key_size,
-            fetched.serialized_value_size,
-            tp,
-            generation_id=self.app.consumer_generation_id,
-        )
-        message.follows = follows
-        return message
+    def assigned(self, partitions: set[TP], generation: int) -> None:
+        """Let Faust take over the partitions of a new assignment."""
+        self._on_loop(self._take_over(partitions, generation))
 
-    def _new_offset(self, tp: TP) -> int | None:
-        """Return the offset to commit: one above the highest acknowledged.
+    def revoked(self) -> "Future[None]":
+        """Let Faust release all partitions."""
+        return self._on_loop(self._release())
 
-        Our stages acknowledge in order. Faust looks for consecutive offsets instead, and stops at the first marker of a
-        transaction. After 40,000 messages in 100 transactions, it had committed 809 of 10,100 offsets.
-        """
-        acked = self._acked[tp]
-        if not acked:
-            return None
-        offset = max(acked) + 1
-        acked.clear()
-        self._acked_index[tp].clear()
-        return int(offset)
+    def arrived(self, batches: Sequence[Batch], taken: Callable[[], None]) -> None:
+        """Queue batches."""
+        self.posted += len(batches)
+        self.loop.call_soon_threadsafe(self._arrived.put_nowait, (batches, taken))
+
+    def out_of_range(self, tp: TP, position: int) -> None:
+        """Tell the stage, or read a followed topic from its beginning."""
+        if self._is_changelog_tp(tp):
+            self.reader.place({tp: None}, self.app.consumer_generation_id)
+        else:
+            self.loop.call_soon_threadsafe(self.app.out_of_range, tp, position)
+
+    def failed(self, error: Exception) -> None:
+        """End the worker."""
+        self.loop.call_soon_threadsafe(self.app.failed, error)
+
+    def _on_loop(self, work: Any) -> "Future[None]":
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    async def _take_over(self, partitions: set[TP], generation: int) -> None:
+        async with self._turn:
+            if not self.app.rebalancing:
+                self.app.on_rebalance_start()
+            self._owned = partitions | {TP(topic, 0) for topic in self.app.tables.changelog_topics}
+            self.app.consumer_generation_id = generation
+            await self.on_partitions_assigned(set(self._owned), generation)
+
+    async def _release(self) -> None:
+        async with self._turn:
+            self.app.on_rebalance_start()
+            await self.commit()
+            await self.on_partitions_revoked(set(self._owned))
+            self._owned = set()
+            self._used.clear()
+
+    # --- asked by Faust ----------------------------------------------------------------------------------------------
+
+    async def subscribe(self, topics: Iterable[str]) -> None:
+        """Join the group."""
+        followed = self.app.tables.changelog_topics
+        self.app.on_rebalance_start()
+        self.reader.start(set(topics) - followed, followed)
+
+    async def on_stop(self) -> None:
+        """Commit, and leave the group."""
+        await self.commit()
+        await asyncio.to_thread(self.reader.stop, STOP)
+
+    def assignment(self) -> set[TP]:
+        """Return the partitions of this worker, and those of the topics that its tables follow."""
+        return set(self._owned)
 
     async def perform_seek(self) -> None:
-        """Seek every partition of the input to the stage's position, whatever the group has committed.
-
-        Faust seeks to the committed offsets. Without a committed offset it does not seek, and messages fetched earlier
-        are lost: after an explainer was killed, the survivor began a partition at offset 32 to 46.
-        """
-        inputs = {tp for tp in self.assignment() if not self._is_changelog_tp(tp)}
+        """Begin to read every partition of the input at the stage's position, whatever the group has committed."""
+        inputs = {tp for tp in self._owned if not self._is_changelog_tp(tp)}
         positions = await self.app.positions(inputs)
         if positions:
             self.app.seeking(positions)
             await self.seek_wait(positions)
 
-    async def commit_and_end_transactions(self) -> None:
-        """Commit everything acknowledged so far, at the end and before partitions are revoked.
-
-        Faust would accept a commit that is already under way, although it began before the last acknowledgements.
-        """
-        await self.maybe_wait_for_commit_to_finish()
-        await super().commit_and_end_transactions()
-
-    async def seek_back(self, tp: TP, offset: int) -> bool:
-        """Read `tp` again from `offset`. Return False if it is no longer assigned."""
-        try:
-            await self.seek_wait({tp: offset})
-        except IllegalStateError:
-            return False
-        return True
-
-    def hold(self, tp: TP) -> None:
-        """Fetch nothing from `tp` until `release`.
-
-        Faust's own set of held partitions (`on_buffer_full`) is unsuitable. Faust clears it whenever its queue between
-        consumer and agent is empty, whatever waits in the stage. A learner that waited for the aggregator read
-        everything: 59,999 messages.
-        """
-        self._held.add(tp)
-
-    def release(self, tp: TP) -> None:
-        """Fetch from `tp` again, or forget it if it is no longer assigned."""
-        self._held.discard(tp)
-
-    async def skip(self, tp: TP, offset: int) -> bool:
-        """Continue `tp` at `offset`, and count everything before as handed over. Return False if it is unassigned."""
-        try:
-            await self._thread.skip(tp, offset)
-        except IllegalStateError:
-            return False
-        return True
-
-    def acknowledge_anew(self, tp: TP) -> None:
-        """Allow commits of `tp` below the committed offset, because its log was created again."""
-        for known in (self._acked, self._acked_index, self._committed_offset):
-            known.pop(tp, None)
-
-    async def bounds(self, tp: TP) -> tuple[int, int]:
-        """Return the first offset of `tp` that the broker keeps, and the one after the last."""
-        return await self._thread.bounds(tp)  # type: ignore[no-any-return]
-
-    async def refresh(self) -> None:
-        """Request the topics again."""
-        await self._thread.refresh()
-
-    async def committed(self, tps: set[TP]) -> dict[TP, int | None]:
-        """Return the offsets the group has committed."""
-        return await self._thread.committed(tps)  # type: ignore[no-any-return]
-
-    async def commit_offsets(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit offsets to the group at once, and return whether that succeeded."""
-        return await self._thread.commit(offsets)  # type: ignore[no-any-return]
-
-    def member_id(self) -> str:
-        """Return the name under which the group knows this worker; empty while it is no member."""
-        return self._thread.member_id()  # type: ignore[no-any-return]
-
-    def partition_count(self, topic: str) -> int:
-        """Return the number of partitions that the client knows of a topic; 0 if it knows none."""
-        return self._thread.partition_count(topic)  # type: ignore[no-any-return]
-
-    def handed(self, tp: TP) -> int | None:
-        """Return the offset after the last record of `tp` that was handed out."""
-        return self._thread.handed(tp)  # type: ignore[no-any-return]
-
-    def end(self, tp: TP) -> int | None:
-        """Return the end of `tp` as of the last fetch; None while that is not known."""
-        return self._thread.end(tp)  # type: ignore[no-any-return]
+    async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
+        """Read partitions from these offsets on, and return when nothing fetched before can arrive any more."""
+        if partitions:
+            await asyncio.wrap_future(self.reader.place(partitions, self.app.consumer_generation_id))
 
     async def _drain_messages(self, fetcher: Any) -> None:
-        """Hand what is fetched to the streams.
-
-        Faust's own starts four tasks a message, to break off when a rebalance suspends the flow while a full queue
-        blocks. Our agents always empty their queues, so nothing blocks, and what is fetched while the flow is
-        suspended is read again from where the partition begins.
-        """
-        deliver = self.callback
-        flowing = self.app.flow_control.is_active
-        delivered = 0
+        """Hand batches to the streams, once they flow. A batch of a former assignment is dropped: it is read again."""
         try:
-            while not (self.should_stop or fetcher.should_stop):
-                self.passage.rounds += 1
-                await asyncio.sleep(0)
-                async for _, message in self.getmany(timeout=IDLE_POLL):
-                    if flowing():
-                        await deliver(message)
-                    delivered += 1
-                    if not delivered % YIELD_EVERY:
-                        await asyncio.sleep(0)
-        except (*self.consumer_stopped_errors, asyncio.CancelledError):
+            while True:
+                batches, taken = await self._arrived.get()
+                try:
+                    for batch in batches:
+                        await self.app.flow_control.acquire()
+                        if batch.generation == self.app.consumer_generation_id:
+                            await self.callback(_message(batch))
+                        self._delivered += 1
+                finally:
+                    taken()
+        except asyncio.CancelledError:
             if not self.app.should_stop:
                 raise
 
-    async def _wait_next_records(self, timeout: float) -> tuple[Any, Any]:
-        """Ask for what is neither paused nor held.
+    async def commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
+        """Commit what has been used to the group. If that fails, the next call commits it.
 
-        aiokafka prefetches one fetch of a partition that is not asked for, and no more. Faust looks for partitions
-        that may be read again once a second, also while all are paused for a moment.
+        Only stages without state begin at the committed offset, and they may begin early.
         """
-        if not self.flow_active:
-            return await super()._wait_next_records(timeout)  # type: ignore[no-any-return]
-        active = self._get_active_partitions()
-        wanted = active - self._held
-        if not wanted:
-            await self.sleep(PAUSED_POLL)
-            return {}, active
-        # What arrives for a partition that is held meanwhile is handed on all the same: it would be lost.
-        return await self._getmany(active_partitions=wanted, timeout=timeout), active
+        async with self._committing:
+            used, self._used = self._used, {}
+            if not used or await self.commit_offsets(used):
+                return bool(used)
+            self._used = {**{tp: offset for tp, offset in used.items() if tp in self._owned}, **self._used}
+            return False
+
+    async def highwaters(self, *partitions: TP) -> Mapping[TP, int]:
+        """Return the offset after the last message of each partition."""
+        return {tp: (await self._patiently(self.bounds, tp))[1] for tp in partitions}
+
+    async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]:
+        """Return the first offset that the broker keeps of each partition."""
+        return {tp: (await self._patiently(self.bounds, tp))[0] for tp in partitions}
+
+    async def _patiently(self, ask: Callable[[TP], Awaitable[Answer]], tp: TP) -> Answer:
+        while True:
+            try:
+                return await ask(tp)
+            except UnavailableError as error:
+                log.debug("%s[%d]: %s", tp.topic, tp.partition, error)
+            await asyncio.sleep(ASK_AGAIN)
+
+    # --- asked by the stage ------------------------------------------------------------------------------------------
+
+    def used(self, tp: TP, offset: int) -> None:
+        """Count everything below `offset` as used, to be committed at the next occasion."""
+        if tp in self._owned:
+            self._used[tp] = offset
+
+    def hold(self, tp: TP) -> None:
+        """Read nothing of `tp` until `release`."""
+        self.reader.hold(tp)
+
+    def release(self, tp: TP) -> None:
+        """Read `tp` again."""
+        self.reader.release(tp)
+
+    def handed(self, tp: TP) -> int | None:
+        """Return the offset after the last message of `tp` that was handed over, or of the last seek."""
+        return self.reader.handed(tp)
+
+    def left(self) -> int:
+        """Return how many of the `posted` batches have left all queues. The lanes have them, or they are lost."""
+        return self._delivered - (self.queue.qsize() if self.queue is not None else 0)
+
+    def member_id(self) -> str:
+        """Return the name under which the group knows this worker; empty while it is no member."""
+        return self.reader.member
+
+    def end(self, tp: TP) -> int | None:
+        """Return the end of `tp` as of the last fetch; None while that is not known."""
+        return self.reader.end(tp)
+
+    async def bounds(self, tp: TP) -> tuple[int, int]:
+        """Return the first offset of `tp` that the broker keeps, and the one after the last.
+
+        Raises
+        ------
+        UnavailableError
+        """
+        connection, _ = self.app.reading
+        return await asyncio.to_thread(watermarks, connection, tp.topic, tp.partition, ANSWER)
+
+    async def committed(self, tps: set[TP]) -> dict[TP, int | None]:
+        """Return the offsets the group has committed.
+
+        Raises
+        ------
+        UnavailableError
+        """
+        places = [TopicPartition(tp.topic, tp.partition) for tp in tps]
+        found = await self._ask(lambda client: client.committed(places, timeout=ANSWER))
+        for one in found:
+            if one.error is not None:
+                raise _of_ours(KafkaException(one.error), "read the offsets of the group")
+        return {TP(one.topic, one.partition): one.offset if one.offset >= 0 else None for one in found}
+
+    async def commit_offsets(self, offsets: Mapping[TP, int]) -> bool:
+        """Commit offsets to the group at once, and return whether that succeeded within a few seconds."""
+        with contextlib.suppress(TimeoutError, UnavailableError):
+            return await asyncio.wait_for(asyncio.wrap_future(self.reader.commit(offsets)), ANSWER)
+        return False
+
+    async def partition_count(self, topic: str) -> int:
+        """Return the number of partitions of a topic; 0 while no broker answers."""
+        try:
+            found = await self._ask(lambda client: client.list_topics(topic, timeout=ANSWER))
+        except BrokerError:
+            return 0
+        return len(found.topics[topic].partitions)
+
+    async def refresh(self) -> None:
+        """Ask for the topics again, so that a partition that exists again is assigned at once."""
+        try:
+            await self._ask(lambda client: client.list_topics(timeout=ANSWER))
+        except BrokerError as error:
+            log.debug("no topics: %s", error)
+
+    async def _ask(self, ask: Callable[[Client], Answer]) -> Answer:
+        """Let a client of its own ask the brokers: that of the reader answers only between two reads."""
+        connection, options = self.app.reading
+
+        def run() -> Answer:
+            client = Client(connection.consumer(read_committed=options.read_committed, group_id=options.group))
+            try:
+                return ask(client)
+            finally:
+                client.close()
+
+        try:
+            return await asyncio.to_thread(run)
+        except KafkaException as error:
+            raise _of_ours(error, "ask the brokers") from error
+
+    # --- required by Faust, and not used -----------------------------------------------------------------------------
+
+    def pause_partitions(self, tps: Iterable[TP]) -> None:
+        """Do nothing: an assignment reads nothing until it is told where."""
+
+    def resume_partitions(self, tps: Iterable[TP]) -> None:
+        """Do nothing, as above."""
+
+    def on_buffer_full(self, tp: TP) -> None:
+        """Do nothing: stages hold their partitions themselves."""
+
+    def on_buffer_drop(self, tp: TP) -> None:
+        """Do nothing, as above."""
 
     async def create_topic(self, *args: Any, **kwargs: Any) -> None:
-        """Create nothing and say nothing: `glasstream topics create` does it, and it is checked before the start."""
+        """Create nothing: `glasstream topics create` does it, and it is checked before the start."""
+
+    async def position(self, tp: TP) -> int | None:
+        """Return the next offset of `tp`."""
+        return self.handed(tp)
+
+    def highwater(self, tp: TP) -> int:
+        """Return the end of `tp` as of the last fetch."""
+        return self.end(tp) or 0
+
+    def topic_partitions(self, topic: str) -> int | None:
+        """Return no number: nothing of ours depends on it."""
+        return None
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Refuse: stages say where to read."""
+        raise NotImplementedError
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        raise NotImplementedError
+
+    async def _seek(self, partition: TP, offset: int) -> None:
+        raise NotImplementedError
+
+    async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:
+        raise NotImplementedError
+
+    def _new_topicpartition(self, topic: str, partition: int) -> TP:
+        return TP(topic, partition)
+
+    def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
+        raise NotImplementedError
+
+    def key_partition(self, topic: str, key: bytes | None, partition: int | None = None) -> int | None:
+        """Return `partition`: Faust sends nothing."""
+        return partition
 
 
-class Transport(driver.Transport):
+class Producer(base.Producer):
+    """Faust's producer. Nothing is sent with it: stages write with transactional producers of librdkafka."""
+
+    async def flush(self) -> None:
+        """Do nothing."""
+
+
+class Transport(base.Transport):
     """The transport of `StreamApp`."""
 
-    Consumer = Consumer
+    Consumer: ClassVar[Any] = Consumer
+    Producer: ClassVar[Any] = Producer
+    driver_version = "librdkafka"
+
+
+def _message(batch: Batch) -> ConsumerMessage:
+    tp, last = batch.tp, batch.records[-1]
+    return ConsumerMessage(
+        tp.topic, tp.partition, last.offset, last.timestamp / 1000.0, 0, [], None, batch, None, 0, 0, tp,
+        generation_id=batch.generation,
+    )  # fmt: skip
+
+
+def _of_ours(error: KafkaException, what: str) -> BrokerError:
+    cause = error.args[0]
+    if heals(cause) or cause.code() == cause.UNSTABLE_OFFSET_COMMIT:
+        return UnavailableError(f"cannot {what}: {cause.str()}")
+    return BrokerError(f"cannot {what}: {cause.str()}")

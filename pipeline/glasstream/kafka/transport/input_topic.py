@@ -9,11 +9,12 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from glasstream.base.errors import BrokerError, TopicError, UnavailableError
 from glasstream.kafka.transport.connection import Connection
-from glasstream.kafka.transport.decompression import LIMIT
 from glasstream_topics.client_errors import heals
 
 log = logging.getLogger(__name__)
 
+LIMIT = 128 * 1024 * 1024
+"""Largest message in bytes that a worker reads, and about the largest decompressed size of a batch of messages."""
 _SECONDS = 10.0
 """Time within which a broker must answer."""
 _NONE = str(Uuid(0, 0))

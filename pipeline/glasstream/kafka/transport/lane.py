@@ -5,13 +5,12 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aiokafka.errors import KafkaError
 from faust.types import TP
 
-from glasstream.kafka.transport.passage import Passage
+from glasstream.base.errors import UnavailableError
+from glasstream.kafka.transport.reader import Batch
 from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream.kafka.transport.sequence import Sequence, Verdict
 
@@ -26,7 +25,7 @@ YIELD_AFTER = 0.02
 SEEK_AGAIN_AFTER = 2.0
 #: Seconds between two queries to a broker that does not answer.
 ASK_AGAIN_AFTER = 1.0
-#: Seconds for which messages that left the consumer's thread may still be on their way to the lane.
+#: Seconds for which messages that left the reader may still be on their way to the lane.
 ARRIVAL_PATIENCE = 5.0
 
 
@@ -41,7 +40,8 @@ class Lane(ABC):
         #: Position of the reading; None until its beginning is known.
         self.sequence: Sequence | None = None
         self.open = True
-        self.waiting: deque[tuple[Any, ConsumerRecord]] = deque()
+        self.waiting: deque[ConsumerRecord] = deque()
+        self._waiting_bytes = 0
         self.arrived = asyncio.Event()
         self.held = False
         #: Reason why the lane can make no progress by itself, in one sentence with the remedy; None while it can.
@@ -52,7 +52,8 @@ class Lane(ABC):
         #: Seconds that the oldest message which is not processed yet has waited, as of the last measurement.
         self.wait = 0.0
         self._taken: ConsumerRecord | None = None
-        self._suspicion: Suspicion | None = None
+        #: The next offset, which was handed over and has not arrived, and the number of batches handed over until then.
+        self._suspicion: tuple[int, int] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     @abstractmethod
@@ -89,21 +90,30 @@ class Lane(ABC):
             if self.open:
                 self.stage.fail(error)
 
-    def offer(self, event: Any) -> None:
-        """Accept a message if it is the next one."""
+    def offer(self, batch: Batch) -> None:
+        """Accept the messages of a batch if they are the next ones."""
         sequence = self.sequence
-        message = event.message
         if sequence is None or not self.open or self.stall is not None:
             return
-        verdict = sequence.judge(message.offset, message.follows)
+        expected = sequence.next_offset
+        verdict = sequence.judge(batch.records[-1].offset, batch.follows)
         if verdict is Verdict.NEXT:
-            self.waiting.append((event, _to_message(message)))
+            records = batch.records
+            if records[0].offset < expected:
+                records = [record for record in records if record.offset >= expected]
+            self.waiting += records
+            self._waiting_bytes += sum(record.size for record in records)
             self.arrived.set()
-            if not self.held and len(self.waiting) >= self.stage.options.queue_messages:
+            if not self.held and self._is_full(1):
                 self.held = True
                 self.stage.app.consumer.hold(self.tp)
         elif verdict is Verdict.MISSING:
             self.read_again()
+
+    def _is_full(self, share: int) -> bool:
+        """Return whether at least this part (1 of 1, 1 of 2, ...) of what may wait is waiting."""
+        options = self.stage.options
+        return len(self.waiting) * share >= options.queue_messages or self._waiting_bytes * share >= options.queue_bytes
 
     def begin(self, offset: int) -> None:
         """Expect `offset` next, because the consumer seeks to it."""
@@ -111,11 +121,7 @@ class Lane(ABC):
             self.sequence = Sequence(offset)
         self._sought_at = asyncio.get_running_loop().time()
 
-    def next_waiting(self) -> tuple[Any, ConsumerRecord]:
-        """Take the oldest waiting message. Resume reading when few are left."""
-        return self.next_run(1, 0)[0]
-
-    def next_run(self, most: int, most_bytes: int) -> list[tuple[Any, ConsumerRecord]]:
+    def next_run(self, most: int, most_bytes: int) -> list[ConsumerRecord]:
         """Take the oldest waiting messages. Resume reading when few are left.
 
         Parameters
@@ -123,15 +129,17 @@ class Lane(ABC):
         most
             Largest number of messages.
         most_bytes
-            Bytes of values after which no further message is taken.
+            Bytes of messages after which no further message is taken.
         """
-        run = [self.waiting.popleft()]
-        size = len(run[0][1].value or b"")
-        while self.waiting and len(run) < most and size < most_bytes:
-            run.append(self.waiting.popleft())
-            size += len(run[-1][1].value or b"")
-        self._taken = run[-1][1]
-        if self.held and len(self.waiting) <= self.stage.options.queue_messages // 2:
+        waiting = self.waiting
+        run = [waiting.popleft()]
+        size = run[0].size
+        while waiting and len(run) < most and size < most_bytes:
+            run.append(waiting.popleft())
+            size += run[-1].size
+        self._waiting_bytes -= size
+        self._taken = run[-1]
+        if self.held and not self._is_full(2):
             self.held = False
             if self.stall is None:
                 self.stage.app.consumer.release(self.tp)
@@ -139,7 +147,7 @@ class Lane(ABC):
 
     def _oldest(self) -> ConsumerRecord | None:
         """Return the oldest waiting message; without one, the last that was taken since the last measurement."""
-        return self.waiting[0][1] if self.waiting else self._taken
+        return self.waiting[0] if self.waiting else self._taken
 
     def measure(self, now: float, longest: Callable[[int, int], float]) -> None:
         """Measure how long the oldest waiting message has waited; without one, the last that was taken meanwhile.
@@ -176,7 +184,7 @@ class Lane(ABC):
             self.partition,
             self.sequence.next_offset,
         )
-        self.spawn(self._seek_back(self.sequence.next_offset))
+        self.spawn(self._seek(self.sequence.next_offset))
 
     def give_up(self, reason: str) -> None:
         """Stop reading the partition, with a reason and a remedy. The other partitions continue.
@@ -197,7 +205,7 @@ class Lane(ABC):
         again. If the input can be produced again, reading continues with the available records. Otherwise it stops.
         """
         low, high = await self._bounds()
-        await self._arrival()
+        await self._arrival(position)
         if not self.open or self.stall is not None:
             return
         stage, place = self.stage, f"{self.tp.topic}[{self.partition}]"
@@ -210,7 +218,8 @@ class Lane(ABC):
             self.give_up(f"{what}; {stage.remedy}")
         elif position < low:
             log.warning("%s: %s; continuing after them; the sending stage sends them again", place, what)
-            await stage.app.consumer.skip(self.tp, low)
+            self.skip(low)
+            await self._seek(low)
         else:
             log.warning("%s: %s; re-reading from offset %d", place, what, low)
             stage.take_again(self)
@@ -219,62 +228,42 @@ class Lane(ABC):
         while True:
             try:
                 return await self.stage.app.consumer.bounds(self.tp)  # type: ignore[no-any-return]
-            except KafkaError as error:
+            except UnavailableError as error:
                 log.debug("%s[%d]: no offsets: %s", self.tp.topic, self.partition, error)
             await asyncio.sleep(ASK_AGAIN_AFTER)
 
-    async def _arrival(self) -> None:
-        """Wait for the messages that the consumer has handed over, which precede the missing ones."""
+    async def _arrival(self, position: int) -> None:
+        """Wait for the messages before `position`, which the reader has handed over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + ARRIVAL_PATIENCE
         while self.sequence is not None and self.open and loop.time() < until:
-            if self.sequence.next_offset >= (self.stage.app.consumer.handed(self.tp) or 0):
+            if self.sequence.next_offset >= position:
                 return
             await asyncio.sleep(0.01)
 
-    async def _seek_back(self, offset: int) -> None:
-        await self.stage.app.consumer.seek_back(self.tp, offset)
+    def skip(self, offset: int) -> None:
+        """Expect `offset` next: the log has nothing before it any more."""
+        if self.sequence is not None:
+            self.sequence.next_offset = max(offset, self.sequence.next_offset)
+
+    async def _seek(self, offset: int) -> None:
+        await self.stage.app.consumer.seek_wait({self.tp: offset})
 
     def look(self) -> None:
         """Detect messages that were handed over and never arrived, when no later message reveals the loss.
 
-        A message that was handed over may wait for long, behind those of other partitions and while the event loop is
-        busy. It is lost if everything that was put into the queue with it has left the queue: see `Passage`.
+        A message may be on its way for long, behind those of other partitions and while the event loop is busy. It is
+        lost if all batches that were handed over with it have left the queues.
         """
         consumer, sequence = self.stage.app.consumer, self.sequence
         handed = None if sequence is None else consumer.handed(self.tp)
-        if sequence is None or handed is None or handed <= sequence.next_offset or self.held or self.stall is not None:
+        if sequence is None or handed is None or handed <= sequence.next_offset or self.stall is not None:
             self._suspicion = None
-            return
-        passage: Passage = consumer.passage
-        suspicion = self._suspicion
-        if suspicion is None or suspicion.next_offset != sequence.next_offset:
-            self._suspicion = Suspicion(sequence.next_offset, passage.rounds)
-        elif suspicion.end is None:
-            if passage.rounds > suspicion.round:
-                suspicion.end = passage.end()
-        elif not passage.is_behind(suspicion.end):
+        elif self._suspicion is None or self._suspicion[0] != sequence.next_offset:
+            self._suspicion = sequence.next_offset, consumer.posted
+        elif consumer.left() >= self._suspicion[1]:
             self._suspicion = None
             self.read_again()
-
-
-@dataclass
-class Suspicion:
-    """Suspicion that the next message of a lane is lost.
-
-    Attributes
-    ----------
-    next_offset : int
-        Offset of the message, which the consumer has handed over.
-    round : int
-        Round of the consumer in which the suspicion arose.
-    end : int or None
-        Number of arrived messages at which the message must have arrived; None until it is in the queue, or lost.
-    """
-
-    next_offset: int
-    round: int
-    end: int | None = None
 
 
 class StalledLane(Lane):
@@ -291,16 +280,3 @@ class StalledLane(Lane):
     async def drain(self) -> None:
         """Release the partition."""
         self.open = False
-
-
-def _to_message(message: Any) -> ConsumerRecord:
-    timestamp = message.timestamp
-    return ConsumerRecord(
-        message.topic,
-        message.partition,
-        message.offset,
-        message.key,
-        message.value,
-        tuple(message.headers or ()),
-        0 if timestamp is None else round(timestamp * 1000.0),
-    )

@@ -31,9 +31,9 @@ class StageOptions:
         than 6 s by default. With 20 s a process may pause (a long pickle, a suspended laptop) without being replaced.
         The mock cluster makes a member wait for the session before it may join again: use 6 and 1 there.
     max_fetch_bytes : int
-        Largest number of bytes of a partition to read ahead.
-    queue_messages : int
-        Number of waiting messages at which the stage stops reading a partition.
+        Largest number of bytes of a partition to fetch at once.
+    queue_messages, queue_bytes : int
+        Numbers of waiting messages and of their bytes at which the stage stops reading a partition.
     take_over_timeout : float
         Seconds within which the state must be read, or the worker ends. While brokers are down, the worker retries.
     commit_deadline : float
@@ -51,8 +51,9 @@ class StageOptions:
     read_committed: bool = True
     session_timeout: float = 20.0
     heartbeat_interval: float = 3.0
-    max_fetch_bytes: int = 4 * 1024 * 1024
-    queue_messages: int = 64
+    max_fetch_bytes: int = 1024 * 1024
+    queue_messages: int = 4_000
+    queue_bytes: int = 8 * 1024 * 1024
     take_over_timeout: float = 30.0
     commit_deadline: float = 30.0
     look_interval: float = 10.0

@@ -23,6 +23,11 @@ class ConsumerRecord:
     timestamp: int = 0
 
     @property
+    def size(self) -> int:
+        """Return an estimate of the bytes that the message occupies."""
+        return 200 + len(self.value or b"") + len(self.key or b"")
+
+    @property
     def place(self) -> str:
         """Return the position as errors name it: `topic[partition]@offset`."""
         return f"{self.topic}[{self.partition}]@{self.offset}"

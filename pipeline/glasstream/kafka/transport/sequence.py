@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class Verdict(Enum):
-    """Decision about a message."""
+    """Decision about a batch."""
 
     NEXT = "use it"
     SEEN = "it was processed before"
@@ -12,11 +12,11 @@ class Verdict(Enum):
 
 
 class Sequence:
-    """Decides for every message whether it is the next one, a repetition, or comes after a loss.
+    """Decides for every batch of messages whether it is the next one, a repetition, or comes after a loss.
 
     Offsets of a partition need not be contiguous: transaction markers, aborted and compacted records leave holes. Every
-    message therefore carries `follows`, the position of the consumer before it (see `consumer`). A hole between the two
-    is in the log; a hole below `follows` is a loss on the way.
+    batch therefore carries `follows`, the position of the client before it (see `reader`). A hole between the two is in
+    the log; a hole below `follows` is a loss on the way.
 
     Parameters
     ----------
@@ -27,39 +27,35 @@ class Sequence:
     ----------
     next_offset : int
         Next expected offset. Everything below has been used.
-    holes : int
-        Number of offsets without a message in the log, according to the consumer's position.
     lost : int
         Number of times that messages were lost on the way.
 
     Examples
     --------
     >>> watch = Sequence(10)
-    >>> watch.judge(offset=10, follows=10), watch.judge(offset=10, follows=10)
+    >>> watch.judge(last=12, follows=10), watch.judge(last=12, follows=10)
     (<Verdict.NEXT: 'use it'>, <Verdict.SEEN: 'it was processed before'>)
-    >>> watch.judge(offset=13, follows=11)          # 11 and 12 are markers
+    >>> watch.judge(last=15, follows=13)            # 13 and 14 may be markers
     <Verdict.NEXT: 'use it'>
-    >>> watch.judge(offset=20, follows=20).name     # 14 to 19 were handed out and never came
+    >>> watch.judge(last=20, follows=20).name       # 16 to 19 were handed out and never came
     'MISSING'
-    >>> watch.next_offset, watch.holes, watch.lost
-    (14, 2, 1)
+    >>> watch.next_offset, watch.lost
+    (16, 1)
     """
 
-    __slots__ = ("holes", "lost", "next_offset")
+    __slots__ = ("lost", "next_offset")
 
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset
-        self.holes = 0
         self.lost = 0
 
-    def judge(self, offset: int, follows: int) -> Verdict:
-        """Judge the message at `offset`, and advance if it is the next one."""
+    def judge(self, last: int, follows: int | None) -> Verdict:
+        """Judge the batch that ends with the message at `last`, and advance if it has the next one."""
         expected = self.next_offset
-        if offset < expected:
+        if last < expected:
             return Verdict.SEEN
-        if follows > expected:
+        if follows is not None and follows > expected:
             self.lost += 1
             return Verdict.MISSING
-        self.holes += offset - expected
-        self.next_offset = offset + 1
+        self.next_offset = last + 1
         return Verdict.NEXT

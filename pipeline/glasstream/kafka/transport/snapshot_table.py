@@ -50,9 +50,9 @@ class FollowedTable(GlobalTable):
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
         """Pass the changes on. An error ends the worker: Faust would log it and continue without the record."""
         for event in batch:
-            message = event.message
             try:
-                self._spec.on_change(message.key or b"", message.value)
+                for record in event.value.records:
+                    self._spec.on_change(record.key or b"", record.value)
             except Exception as error:  # noqa: BLE001 - whatever it is, it must end the worker, not be swallowed
                 self._on_error(error)
                 return

@@ -110,6 +110,7 @@ class Stage(ABC):
         self.app.positions = self.positions
         self.app.seeking = self.seeking
         self.app.out_of_range = self._out_of_range
+        self.app.failed = self.fail
         self.app.on_partitions_revoked.connect(self._revoked)
         self.app.on_rebalance_complete.connect(self._assigned)
         topic = self.app.topic(input_topic, key_type=bytes, value_type=bytes, allow_empty=True)
@@ -177,15 +178,13 @@ class Stage(ABC):
             self.ended.set()
 
     async def _consume(self, stream: Any) -> None:
-        lanes, passage = self.lanes, self.app.consumer.passage
-        passage.queue = stream.channel.queue
+        lanes = self.lanes
+        self.app.consumer.queue = stream.channel.queue
         try:
-            async for event in stream.noack().events():
-                passage.arrived += 1
-                message = event.message
-                lane = lanes.get(message.partition)
-                if lane is not None and lane.generation == message.generation_id and not self._draining:
-                    lane.offer(event)
+            async for batch in stream.noack():
+                lane = lanes.get(batch.tp.partition)
+                if lane is not None and lane.generation == batch.generation and not self._draining:
+                    lane.offer(batch)
         except Exception as error:  # noqa: BLE001 - Faust would restart the agent and go on without the message
             self.fail(error)
 
@@ -289,11 +288,9 @@ class Stage(ABC):
                 await self._drop(fresh)
                 return
             self.lanes[lane.partition] = fresh
-            self.app.consumer.acknowledge_anew(lane.tp)
             positions = await self.positions({lane.tp})
             self.seeking(positions)
-            for tp, offset in positions.items():
-                await self.app.consumer.seek_back(tp, offset)
+            await self.app.consumer.seek_wait(positions)
         except Exception as error:  # noqa: BLE001 - as in a take-over
             if revocations == self.revocations:
                 self.fail(error)
@@ -329,7 +326,7 @@ class Stage(ABC):
         limit = self.topics[self.input_topic]
         if limit is None or partition < limit:
             return await self.take_over(partition, generation)
-        count = max(partition + 1, self.app.consumer.partition_count(self.input_topic))
+        count = max(partition + 1, await self.app.consumer.partition_count(self.input_topic))
         return StalledLane(self, partition, generation, surplus(self.input_topic, count, limit))
 
     async def _look(self) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 from confluent_kafka.admin import AdminClient
 from faust.types import TP
@@ -121,8 +121,8 @@ class StateLane(Lane):
         self.sequence = sequence.Sequence(taken.start)
         #: Digests by key of the state that this owner has found and written.
         self._written = taken.found
-        #: Messages of the run that is fed, or was fed last, and are not acknowledged.
-        self._run: list[tuple[Any, ConsumerRecord]] = []
+        #: Messages of the run that is fed, or was fed last.
+        self._run: list[ConsumerRecord] = []
         self._stopping = False
         self._due = asyncio.Event()
         self._collected = asyncio.Event()
@@ -141,10 +141,9 @@ class StateLane(Lane):
         since = loop.time()
         while True:
             while self.waiting:
-                run = self.next_run(RUN_MESSAGES, RUN_BYTES)
-                self._run = [*self._run[-1:], *run]
+                self._run = run = self.next_run(RUN_MESSAGES, RUN_BYTES)
                 begun = perf_counter()
-                await state.feed([message for _, message in run])
+                await state.feed(run)
                 steps.add("feed", perf_counter() - begun)
                 if state.pending() >= limit:
                     self._collected.clear()
@@ -170,7 +169,7 @@ class StateLane(Lane):
         """Commit everything produced until now, then acknowledge the messages that were used."""
         with self.stage.steps.time("collect"):
             outputs = self.state.collect()
-        fed = self._take_used()
+        used = self.state.used()
         self._collected.set()
         if outputs:
             self._writing = asyncio.get_running_loop().run_in_executor(self.stage.threads, self._write, outputs)
@@ -180,20 +179,13 @@ class StateLane(Lane):
             self._writing = None
             if self.open:
                 self.state.committed()
-        if fed is not None and self.open:
-            fed.ack()  # acknowledges all earlier messages too: see Consumer._new_offset
-
-    def _take_used(self) -> Any:
-        """Return the event of the newest message that is used up, unless it was returned before."""
-        used, fed = self.state.used(), None
-        while self._run and self._run[0][1].offset < used:
-            fed, _ = self._run.pop(0)
-        return fed
+        if self.open:
+            self.stage.app.consumer.used(self.tp, used)
 
     def _oldest(self) -> ConsumerRecord | None:
         """Return the first message that is not used up, which may be one of the run that is fed."""
         used = self.state.used()
-        return next((message for _, message in self._run if message.offset >= used), super()._oldest())
+        return next((message for message in self._run if message.offset >= used), super()._oldest())
 
     def _write(self, outputs: Outputs) -> None:
         """Deliver the records that must come first, then commit outputs and state in one transaction."""

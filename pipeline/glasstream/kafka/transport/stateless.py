@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from aiokafka.errors import KafkaError, KafkaTimeoutError
 from faust.types import TP
 
+from glasstream.base.errors import UnavailableError
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.lane import ASK_AGAIN_AFTER, YIELD_AFTER, Lane
 from glasstream.kafka.transport.options import StageOptions
@@ -33,7 +33,7 @@ class WorkLane(Lane):
     def __init__(self, stage: "StatelessStage", partition: int, generation: int) -> None:
         super().__init__(stage, partition, generation)
         #: Messages with unconfirmed results, oldest first. The size of the queue limits their number.
-        self._unconfirmed: asyncio.Queue[tuple[Any, asyncio.Future[None]]] = asyncio.Queue(stage.in_flight)
+        self._unconfirmed: asyncio.Queue[tuple[int, asyncio.Future[None]]] = asyncio.Queue(stage.in_flight)
         self._busy = False
         self._idle = asyncio.Event()
         self.spawn(self._work())
@@ -52,10 +52,10 @@ class WorkLane(Lane):
         while True:
             while self.waiting:
                 self._idle.clear()
-                event, message = self.next_waiting()
+                (message,) = self.next_run(1, 1)
                 with self.stage.steps.time("handle"):
                     records = await handle(message)
-                await self._unconfirmed.put((event, await _begun(producer, records)))
+                await self._unconfirmed.put((message.offset, await _begun(producer, records)))
                 if loop.time() - since > YIELD_AFTER:
                     await asyncio.sleep(0)
                     since = loop.time()
@@ -66,9 +66,9 @@ class WorkLane(Lane):
 
     async def _confirm(self) -> None:
         while True:
-            event, confirmed = await self._unconfirmed.get()
+            offset, confirmed = await self._unconfirmed.get()
             await confirmed
-            event.ack()
+            self.stage.app.consumer.used(self.tp, offset + 1)
             self._unconfirmed.task_done()
 
     async def drop(self) -> None:
@@ -181,10 +181,8 @@ class StatelessStage(Stage):
                     kept = {tp: await self.app.consumer.bounds(tp) for tp in fresh}
                     if self.start_at == "latest":
                         committed |= await self._commit_ends({tp: kept[tp][1] for tp in fresh if committed[tp] is None})
-                except KafkaError as error:
-                    if not error.retriable and not isinstance(error, KafkaTimeoutError):
-                        raise
-                    patience.wait(repr(error), 0.0)
+                except UnavailableError as error:
+                    patience.wait(str(error), 0.0)
                     await asyncio.sleep(ASK_AGAIN_AFTER)
                 else:
                     return known | {tp: _beginning(tp, committed[tp], kept[tp]) for tp in fresh}
@@ -193,7 +191,7 @@ class StatelessStage(Stage):
     async def _commit_ends(self, ends: Mapping[TP, int]) -> Mapping[TP, int]:
         """Commit the ends of the log as the beginning of a new group, and return them."""
         if ends and not await self.app.consumer.commit_offsets(ends):
-            raise KafkaTimeoutError("the offsets at which a new group begins were not committed")
+            raise UnavailableError("the offsets at which a new group begins were not committed")
         return ends
 
     async def stop(self, *, drain: bool = True) -> None:

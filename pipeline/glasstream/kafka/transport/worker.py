@@ -13,7 +13,6 @@ from enum import IntEnum
 from typing import Any, NoReturn
 
 import uvloop
-from aiokafka.errors import KafkaError
 
 from glasstream.base.errors import (
     BrokerError,
@@ -62,7 +61,6 @@ def exit_code(error: BaseException | None) -> ExitCode:
         (StateError, ExitCode.STATE),
         (TopicError, ExitCode.BROKER),
         (BrokerError, ExitCode.BROKER),
-        (KafkaError, ExitCode.BROKER),  # Faust's client gave up
         (SettingsError, ExitCode.USAGE),
     ):
         if isinstance(error, kind):
