@@ -14,11 +14,14 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from faust.types import TP
 
 from glasstream.app.brokers.embedded import EmbeddedKafka
+from glasstream.events.message import Oversized
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.consumer import Consumer, Transport
+from glasstream.kafka.transport.input_topic import LIMIT
 from glasstream.kafka.transport.lane import Lane
 from glasstream.kafka.transport.reader import Batch, Reader
 from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
@@ -147,6 +150,54 @@ def test_an_offset_that_the_log_does_not_have_is_told_and_the_other_partitions_a
     finally:
         reader.stop(30)
     assert heard.failure is None and heard.lost.empty()
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip"])
+def test_a_batch_that_inflates_to_too_much_is_replaced_and_the_messages_behind_it_are_read(
+    kafka: str, prefix: str, codec: str
+) -> None:
+    """The client gives up zstd, and inflates gzip; neither reaches a stage. Only a real Kafka stores such a batch."""
+    make_topics(kafka, {f"{prefix}in": 1})
+    produce(kafka, f"{prefix}in", numbers(0, 5))
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka,
+            "compression.type": codec,
+            "message.max.bytes": 10**9,
+            "batch.size": 10**9,
+            "linger.ms": 2_000,
+        }
+    )
+    for _ in range(3):
+        producer.produce(f"{prefix}in", bytes(LIMIT // 2 if codec == "zstd" else LIMIT + 1), b"k", 0)
+        if codec == "gzip":
+            producer.flush()
+    assert producer.flush(120) == 0
+    produce(kafka, f"{prefix}in", numbers(8, 12))
+    heard = Listening()
+    reader = Reader(Connection(kafka), options(prefix), heard)
+    reader.start([f"{prefix}in"])
+    found: list[ConsumerRecord] = []
+    try:
+        _, generation = heard.assignments.get(timeout=60)
+        reader.place({TP(f"{prefix}in", 0): 0}, generation).result(60)
+        expected = 0
+        while expected < 12:
+            batch = heard.batches.get(timeout=120)
+            assert batch.follows == expected
+            found += batch.records
+            expected = batch.records[-1].offset + 1
+    finally:
+        reader.stop(30)
+    assert heard.failure is None
+    stand_ins = {record.offset: record.value for record in found if isinstance(record.value, Oversized)}
+    assert [(one.offset, one.value) for one in found if one.offset not in stand_ins] == [
+        (number, b"%d" % number) for number in (*range(5), *range(8, 12))
+    ]
+    if codec == "zstd":
+        assert list(stand_ins) == [7] and "offsets 5 to 7" in stand_ins[7].detail
+    else:
+        assert list(stand_ins) == [5, 6, 7] and all(one.size == LIMIT + 1 for one in stand_ins.values())
 
 
 # --- messages dropped at a start with a backlog ---------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from glasstream.app.brokers.local import Kafka
 from glasstream.base.errors import FencedError
 from glasstream.kafka.stages.health import StageHealth
-from glasstream.kafka.transport import consumer, stateful
+from glasstream.kafka.transport import stateful
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.progress import watermarks
 from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
@@ -72,10 +72,8 @@ def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_double
     """Only a broker can be away while a group holds its partitions.
 
     Longer than every deadline, with work in hand: first paused, then killed and started again.
-    A paused broker is like a connection that was lost without a word. What it does not answer is sent again long before
-    a rebalance would time out: Faust's client waits for 90 s, and so for every broker.
+    A paused broker is like a connection that was lost without a word.
     """
-    monkeypatch.setattr(consumer, "REQUEST_TIMEOUT", 2.0)
     broker = local_broker()
     bootstrap = broker.bootstrap
     causes = counted_attempts(monkeypatch)
@@ -100,9 +98,6 @@ def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_double
             await until(lambda: all(health.unready() for health in healths), 180.0)
             said.extend(health.unready() or "" for health in healths)
             await until(lambda: len(causes) > tried + 3, 180.0)
-            if name == "paused":
-                for what in ("Failed fetch messages", "Heartbeat send request failed"):
-                    await until(lambda what=what: any(what in one.getMessage() for one in caplog.records), 60.0)  # type: ignore[misc]
             await asyncio.to_thread(come_back)
             await until(lambda: not any(health.unready() for health in healths), 180.0)
             await until(lambda: read_all(bootstrap, f"{prefix}out")[0] == sums, 180.0)

@@ -193,7 +193,7 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Verify the checksums of fetched batches. Turn this off for librdkafka's mock cluster, which writes wrong
         checksums.
     debug
-        Log everything, including what Faust, aiokafka and librdkafka report about connections, groups and transactions.
+        Log everything, including what Faust and librdkafka report about connections, groups and transactions.
     """
 
     instance: ChangesNothing[str | None] = None

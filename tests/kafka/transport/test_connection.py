@@ -1,6 +1,5 @@
 """One description of the brokers for librdkafka and for Faust; names and codes of a worker."""
 
-import dataclasses
 import logging
 
 import pytest
@@ -38,13 +37,11 @@ def test_every_client_gets_the_extra_settings() -> None:
         assert settings["bootstrap.servers"] == "h:1,g:2"
 
 
-def test_a_reader_gets_the_extra_settings_and_is_static_only_under_a_fixed_name() -> None:
+def test_a_reader_gets_the_extra_settings_and_the_name_of_its_instance() -> None:
     connection = Connection("h:1", {"sasl.username": "me"}, check_crcs=False)
-    named = StageOptions("aggregator", "aggregator-0", prefix="p.", fixed=True)
-    settings = settings_of(connection, named)
+    settings = settings_of(connection, StageOptions("aggregator", "aggregator-0", prefix="p."))
     assert settings["sasl.username"] == "me" and settings["check.crcs"] is False
     assert (settings["group.id"], settings["group.instance.id"]) == ("p.aggregator", "p.aggregator.aggregator-0")
-    assert "group.instance.id" not in settings_of(connection, dataclasses.replace(named, fixed=False))
     assert settings["auto.offset.reset"] == "error" and settings["enable.auto.commit"] is False
 
 
@@ -86,7 +83,7 @@ def test_our_lines_are_seen_and_others_only_from_warnings_on(monkeypatch: pytest
     assert logging.getLogger("glasstream.kafka.stages.learner").isEnabledFor(logging.INFO)
     assert not logging.getLogger("asyncio").isEnabledFor(logging.INFO)
     assert logging.getLogger("asyncio").isEnabledFor(logging.WARNING)
-    assert not logging.getLogger("aiokafka.consumer").isEnabledFor(logging.WARNING)
+    assert not logging.getLogger("faust.transport").isEnabledFor(logging.WARNING)
     assert not logging.getLogger("glasstream.kafka.transport.app").isEnabledFor(logging.INFO)
 
 

@@ -42,28 +42,28 @@ def log() -> Iterator[Log]:
 def test_a_broker_that_is_down_for_a_minute_takes_a_line_in_ten_seconds(log: Log) -> None:
     for number in range(60 * 14):
         log.now = 100.0 + number / 14
-        log.write("aiokafka", "Unable connect to node with id %s: [Errno %d] Connect call failed", 1, 111)
+        log.write("faust", "Unable connect to node with id %s: [Errno %d] Connect call failed", 1, 111)
     assert len(log.lines) == 6
     assert log.lines[0].endswith("failed")
     assert log.lines[1].endswith("failed (and 139 more like it in the last 10 s)")
 
 
 def test_kinds_are_told_apart_by_logger_level_and_text_and_not_by_numbers(log: Log) -> None:
-    log.write("aiokafka", "node %s is gone", 1)
-    log.write("aiokafka", "node %s is gone", 2)
-    log.write("aiokafka", "fetch 17 failed")
-    log.write("aiokafka", "fetch 18 failed")
+    log.write("faust", "node %s is gone", 1)
+    log.write("faust", "node %s is gone", 2)
+    log.write("faust", "fetch 17 failed")
+    log.write("faust", "fetch 18 failed")
     assert log.lines == ["node 1 is gone", "fetch 17 failed"]
-    log.write("aiokafka.conn", "node %s is gone", 1)
-    log.write("aiokafka", "node %s is gone", 3, level=logging.CRITICAL)
-    log.write("aiokafka", "topic %s is gone", 1)
+    log.write("faust.conn", "node %s is gone", 1)
+    log.write("faust", "node %s is gone", 3, level=logging.CRITICAL)
+    log.write("faust", "topic %s is gone", 1)
     assert log.lines[2:] == ["node 1 is gone", "node 3 is gone", "topic 1 is gone"]
 
 
 def test_our_own_lines_are_all_written_and_in_their_place(log: Log) -> None:
     for _ in range(3):
         log.write("glasstream.kafka.stages.learner", "rejected")
-        log.write("aiokafka", "down")
+        log.write("faust", "down")
     log.now += EVERY
     log.write("glasstream", "rejected")
     assert log.lines == [
@@ -79,7 +79,7 @@ def test_our_own_lines_are_all_written_and_in_their_place(log: Log) -> None:
 def test_what_was_left_out_is_told_at_the_end() -> None:
     log = Log()
     for number in range(5):
-        log.write("aiokafka", "node %d is gone", number)
+        log.write("faust", "node %d is gone", number)
     log.handler.close()
     assert log.lines == ["node 0 is gone", "node 4 is gone (and 3 more like it in the last 0 s)"]
 
@@ -95,7 +95,7 @@ def test_every_line_is_written_or_counted_and_none_too_often(happened: list[tupl
     for text, pause, own in happened:
         log.now += pause
         before = len(log.lines)
-        log.write("glasstream" if own else "aiokafka", text)
+        log.write("glasstream" if own else "faust", text)
         for line in log.lines[before:]:
             written.setdefault(line.split(" ")[0], []).append(log.now)
     log.handler.close()
@@ -112,7 +112,7 @@ def test_every_line_is_written_or_counted_and_none_too_often(happened: list[tupl
 def test_kinds_are_bounded_and_still_counted(log: Log) -> None:
     for number in range(3 * KINDS):
         for _ in range(2):
-            log.write("aiokafka", "x" * number)
+            log.write("faust", "x" * number)
     assert len(log.handler._kinds) <= KINDS
     log.handler.close()
     assert len(log.lines) == 6 * KINDS
@@ -121,7 +121,7 @@ def test_kinds_are_bounded_and_still_counted(log: Log) -> None:
 def test_a_secret_in_a_line_that_is_counted_is_not_written(log: Log) -> None:
     log.handler.setFormatter(RedactingFormatter("%(message)s", "%H", ["hunter2"]))
     for _ in range(3):
-        log.write("aiokafka", "login %s failed", "hunter2")
+        log.write("faust", "login %s failed", "hunter2")
     log.handler.close()
     assert log.lines == ["login *** failed", "login *** failed (and 1 more like it in the last 0 s)"]
 
@@ -139,8 +139,8 @@ def test_workers_have_it_unless_they_are_told_to_say_everything(debug: bool, mon
 def test_a_line_that_cannot_be_written_ends_nothing(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)
     for _ in range(2):
-        log.write("aiokafka", "%d", "no number")
+        log.write("faust", "%d", "no number")
     log.now += EVERY
-    log.write("aiokafka", "%d", "no number")
+    log.write("faust", "%d", "no number")
     log.write("glasstream", "goes on")
     assert log.lines[-1] == "goes on"

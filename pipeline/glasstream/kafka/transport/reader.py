@@ -34,6 +34,7 @@ from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.input_topic import LIMIT
 from glasstream.kafka.transport.options import StageOptions
 from glasstream.kafka.transport.records import ConsumerRecord
+from glasstream.kafka.transport.unreadable import end_of_batch, stand_in, unread
 from glasstream_topics.client_errors import heals
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,8 @@ READ_AHEAD_KBYTES: Final = 4 * 1024
 _PAUSED_POLL: Final = 0.01
 """Seconds until a released partition is noticed."""
 _LEFT: Final = "the worker has left its group"
+_LEAVING: Final = 1.0
+"""Seconds that a stop waits until the group has let the worker go."""
 _NEVER_MS: Final = 86_400_000
 """The largest `max.poll.interval.ms`. A stage that holds back reads nothing; the watchdog notices a loop that hangs."""
 _METADATA_MS: Final = 60_000
@@ -121,6 +124,8 @@ class Reader:
         self._paused: set[TP] = set()
         self._room = threading.Semaphore(IN_FLIGHT)
         self._stopping = threading.Event()
+        #: Whether a batch that cannot be read was replaced in this round.
+        self._unread = False
         self._topics: list[str] = []
         self._followed: frozenset[str] = frozenset()
         self._thread = threading.Thread(target=self._run, name=f"{options.name}-reader", daemon=True)
@@ -152,7 +157,7 @@ class Reader:
                 ours = {tp for tp in offsets if tp in self._shared or tp.topic in self._followed}
                 self._next.update({tp: offsets[tp] for tp in ours})
                 self._assign(consumer)
-            placed.set_result(None)
+            _give(placed, None)
 
         return self._command(run, placed)
 
@@ -169,7 +174,7 @@ class Reader:
             except KafkaException as error:
                 log.debug("offsets were not committed: %s", error)
                 self._commits.pop()
-                committed.set_result(False)
+                _give(committed, False)
 
         return self._command(run, committed)
 
@@ -177,7 +182,7 @@ class Reader:
         if error is not None:
             log.debug("offsets were not committed: %s", error.str())
         if self._commits:
-            self._commits.popleft().set_result(error is None and all(one.error is None for one in partitions))
+            _give(self._commits.popleft(), error is None and all(one.error is None for one in partitions))
 
     def _command(self, run: Callable[[Consumer], None], done: "Future[Result]") -> "Future[Result]":
         """Let the thread run something that ends with a result. A thread that has ended gives UnavailableError."""
@@ -194,7 +199,8 @@ class Reader:
             self._ended = True
             waiting = [done for _, done in self._commands] + [*self._commits]
         for done in waiting:
-            done.set_exception(UnavailableError(_LEFT))
+            if done.set_running_or_notify_cancel():
+                done.set_exception(UnavailableError(_LEFT))
 
     def hold(self, tp: TP) -> None:
         """Read nothing of a partition until `release`. What has been read is handed over all the same."""
@@ -224,6 +230,7 @@ class Reader:
                 )
                 while not self._stopping.is_set():
                     self._serve(consumer)
+                self._leave(consumer)
             finally:
                 consumer.close()
         except Exception as error:  # noqa: BLE001 - it ends the worker, with a line and a code
@@ -231,6 +238,13 @@ class Reader:
                 self._listener.failed(_of_ours(error, self._topics))
         finally:
             self._refuse_commands()
+
+    def _leave(self, consumer: Consumer) -> None:
+        """Leave the group, so that others need not wait for the session. To close alone keeps a static member."""
+        consumer.unsubscribe()
+        until = time.monotonic() + _LEAVING
+        while consumer.memberid() and time.monotonic() < until:
+            consumer.poll(_PAUSED_POLL)
 
     def _serve(self, consumer: Consumer) -> None:
         while self._commands:
@@ -287,33 +301,24 @@ class Reader:
         first = consumer.poll(_PAUSED_POLL if self._paused else IDLE)
         if first is None:
             return []
-        found: dict[tuple[str, int], list[ConsumerRecord]] = {}
+        found: dict[TP, list[ConsumerRecord]] = {}
         following, beginning = self._next, dict(self._next)
         for message in [first, *consumer.consume(MOST - 1, 0)]:
-            if message.error() is not None:
-                self._on_error(message)
+            record = _record(message) if message.error() is None else self._on_error(consumer, message)
+            if record is None:
                 continue
-            place = TP(message.topic(), message.partition())
-            expected, offset = following.get(place, -1), message.offset()
-            if expected is None or 0 <= expected <= offset:
-                following[place] = offset + 1
-                records = found.get(place)
-                if records is None:
-                    records = found[place] = []
-                kind, timestamp = message.timestamp()
-                headers = message.headers()
-                records.append(
-                    ConsumerRecord(
-                        place.topic,
-                        place.partition,
-                        offset,
-                        message.key(),
-                        message.value(),
-                        tuple((name, data or b"") for name, data in headers) if headers else (),
-                        0 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
-                    )
-                )
-        return [Batch(TP(*place), beginning[TP(*place)], self._generation, records) for place, records in found.items()]
+            place = TP(record.topic, record.partition)
+            expected = following.get(place, -1)
+            if expected is None or 0 <= expected <= record.offset:
+                following[place] = record.offset + 1
+                if place in found:
+                    found[place].append(record)
+                else:
+                    found[place] = [record]
+        if self._unread:
+            self._unread = False
+            self._assign(consumer)
+        return [Batch(place, beginning[place], self._generation, records) for place, records in found.items()]
 
     def _on_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._forget()
@@ -339,18 +344,41 @@ class Reader:
             self._ends.clear()
             self._shared = frozenset()
 
-    def _on_error(self, message: Message) -> None:
+    def _on_error(self, consumer: Consumer, message: Message) -> ConsumerRecord | None:
+        """Handle an error, and return the record that replaces what cannot be read, if any."""
         error: Any = message.error()
-        topic = message.topic()
-        if error.code() == KafkaError._AUTO_OFFSET_RESET and topic is not None:
+        code, topic = error.code(), message.topic()
+        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError._BAD_COMPRESSION) and topic is not None:
             tp = TP(topic, message.partition())
-            position = self._next.pop(tp, None)
-            if position is not None:
+            position = self._next.get(tp)
+            if position is None or self._unread:
+                return None  # it was revoked meanwhile, or is reported again
+            if code == KafkaError._AUTO_OFFSET_RESET:
+                del self._next[tp]
                 self._listener.out_of_range(tp, position)
-            return
-        if error.fatal() or error.code() in _ENDS:
+                return None
+            after = end_of_batch(self._settings, tp, message.offset())
+            self._unread = True  # reading continues behind it
+            return ConsumerRecord(topic, tp.partition, after - 1, None, unread(message.offset(), after))
+        if error.fatal() or code in _ENDS:
             raise KafkaException(error)
         log.debug("cannot read %s: %s", topic or ", ".join(self._topics), error.str())
+        return None
+
+
+def _record(message: Message) -> ConsumerRecord:
+    kind, timestamp = message.timestamp()
+    headers = message.headers()
+    oversized = stand_in(message)
+    return ConsumerRecord(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value() if oversized is None else oversized,
+        tuple((name, data or b"") for name, data in headers) if headers else (),
+        0 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
+    )
 
 
 _ENDS: Final = frozenset(
@@ -368,6 +396,7 @@ def settings_of(connection: Connection, options: StageOptions) -> dict[str, Any]
     own: dict[str, Any] = {
         "group.id": options.group,
         "client.id": f"{options.group}.{options.instance}",
+        "group.instance.id": f"{options.group}.{options.instance}",
         "auto.offset.reset": "error",  # the stage decides: see `Listener.out_of_range`
         "partition.assignment.strategy": "roundrobin",
         "session.timeout.ms": int(options.session_timeout * 1000),
@@ -379,8 +408,6 @@ def settings_of(connection: Connection, options: StageOptions) -> dict[str, Any]
         "receive.message.max.bytes": LIMIT + options.max_fetch_bytes,
         "check.crcs": connection.check_crcs,
     }
-    if options.fixed:
-        own["group.instance.id"] = own["client.id"]
     return {**connection.consumer(read_committed=options.read_committed), **own}
 
 
@@ -393,6 +420,12 @@ def _of_ours(error: Exception, topics: Sequence[str]) -> Exception:
     if heals(cause):
         return UnavailableError(f"cannot read {', '.join(topics)}: {cause.str()}")
     return BrokerError(f"cannot read {', '.join(topics)}: {cause.str()}")
+
+
+def _give(future: "Future[Result]", result: Result) -> None:
+    """Give a result to whoever still waits for it."""
+    if future.set_running_or_notify_cancel():
+        future.set_result(result)
 
 
 def _wait(future: "Future[None]", seconds: float) -> None:

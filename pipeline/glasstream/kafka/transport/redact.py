@@ -1,4 +1,4 @@
-"""Keeps secrets out of the log, and effects of texts in it: aiokafka's debug log contains the password of its request.
+"""Keeps secrets out of the log, and effects of texts in it: debug logs of clients may contain passwords.
 
 Messages contain names of streams, features and classes, which come from events. A name must not begin a line that looks
 like one of the log, or reach the terminal as a control sequence.

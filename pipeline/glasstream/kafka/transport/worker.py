@@ -82,14 +82,12 @@ def configure_logging(options: StageOptions, secrets: Sequence[str] = ()) -> Non
         return
     logging.getLogger("glasstream").setLevel(logging.INFO)
     # They warn of every rebalance, and of every connection that a stopping broker closes.
-    for noisy in ("aiokafka", "faust", "mode"):
+    for noisy in ("faust", "mode"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     # Services derived from Faust's log every start and stop under the names of our modules.
     for derived in (app, consumer, snapshot_table):
         logging.getLogger(derived.__name__).setLevel(logging.ERROR)
     logging.getLogger("librdkafka").setLevel(logging.CRITICAL + 1)
-    # It logs as errors what it retries, such as a broker that has not elected a coordinator yet.
-    logging.getLogger("aiokafka.consumer.group_coordinator").setLevel(logging.CRITICAL)
 
 
 def run_worker(build: Callable[[], Stage | Relay], options: StageOptions, secrets: Sequence[str] = ()) -> NoReturn:
