@@ -225,6 +225,7 @@ def test_an_item_without_rows_is_a_flush() -> None:
         (explained, {"values": curves(np.zeros((3, 2_000, 2)), np.zeros((3, 2, 2_000, 1)))}, "at most 1000"),
         (explained, {"values": curves(POINTS, np.full((3, 2, 2, 1), np.nan))}, "points and answers within"),
         (explained, {"values": curves(POINTS + np.inf, np.zeros((3, 2, 2, 1)))}, "points and answers within"),
+        (explained, {"values": curves(POINTS * np.nan, np.full((3, 2, 2, 1), 1e300))}, "points and answers within"),
         (explained, {"values": curves(POINTS, np.zeros((3, 2, 2, 1))), "texts": {}}, "the texts of the categories"),
         (failed, {"reason": ""}, "reason where it is failed"),
         (failed, {"values": {"ipfi": np.zeros((1, 2))}}, "values where the kind is ok"),

@@ -119,8 +119,9 @@ def _ipdp_values(record: "Contributions") -> Iterator[str]:
         )
         return
     there = ~np.isnan(points)
-    answered = (np.abs(curves.transpose(0, 2, 1, 3)) <= LARGEST).all(axis=3)
-    if not bool((~there | (answered & (np.abs(points) <= LARGEST))).all()):
+    answers = np.abs(curves.transpose(0, 2, 1, 3))
+    answered = (answers <= LARGEST).all(axis=3) & (np.abs(points) <= LARGEST)
+    if bool((answers > LARGEST).any()) or not bool((~there | answered).all()):  # without a point, NaN is an answer
         yield f"expected points and answers within ±{LARGEST:g}"
     for slot in (slot for slot, kind in enumerate(record.kinds) if kind == _TEXT):
         codes = np.unique(points[:, :, slot][there[:, :, slot]]).tolist()
