@@ -35,8 +35,9 @@ from tests.support.transport_harness import (
 
 FEW = 500
 """Messages in front of a gate."""
-SOON = {"commit_deadline": 2.0, "look_interval": 0.5}
-"""A commit that fails is written anew after 2 s, so that an outage of seconds holds many attempts."""
+SOON = {"commit_deadline": 2.0, "look_interval": 0.5, "session_timeout": 60.0}
+"""A commit that fails is written anew after 2 s, so that an outage of seconds holds many attempts. A worker whose
+session has timed out releases its partitions, so that is longer."""
 
 
 def counted_attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -67,7 +68,6 @@ def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_double
     prefix: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Only a broker can be away while a group holds its partitions.
 
@@ -189,7 +189,7 @@ def end_while_waiting(broker: Kafka, prefix: str, tmp_path: Path) -> None:
     bootstrap = broker.bootstrap
     make_topics(bootstrap, {f"{prefix}{name}": 1 for name in ("in", "state", "out")})
     gate = Gate(tmp_path / "gate")
-    with Worker(bootstrap, prefix, "a") as worker:
+    with Worker(bootstrap, prefix, "a", session=60) as worker:
         produce(bootstrap, f"{prefix}in", [*[b"1"] * FEW, gate.message])
         asyncio.run(until(gate.is_reached))
         broker.kill()
@@ -202,5 +202,5 @@ def end_while_waiting(broker: Kafka, prefix: str, tmp_path: Path) -> None:
     broker.start()
     assert code == ExitCode.OK
     expected = [b"%d" % number for number in range(1, FEW + 2)]
-    with Worker(bootstrap, prefix, "a"):
+    with Worker(bootstrap, prefix, "a", session=60):
         asyncio.run(until(lambda: read_all(bootstrap, f"{prefix}out")[0] == expected, 120.0))

@@ -315,8 +315,11 @@ class Worker:
 
 def main() -> None:
     bootstrap, prefix, instance, session = sys.argv[1:]
-    given = options(prefix, instance, session_timeout=float(session))
-    run_worker(lambda: total_stage(Connection(bootstrap), prefix, Totals(prefix), instance), given)
+    seconds = float(session)
+    run_worker(
+        lambda: total_stage(Connection(bootstrap), prefix, Totals(prefix), instance, session_timeout=seconds),
+        options(prefix, instance, session_timeout=seconds),
+    )
 
 
 if __name__ == "__main__":
