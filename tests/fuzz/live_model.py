@@ -8,9 +8,10 @@ import numpy as np
 from river import compose, drift, forest, linear_model, multiclass, preprocessing, tree
 
 from glasstream.base.errors import FrameError, ModelError
-from glasstream.models.online import families
+from glasstream.models.online import checkpoint, families
 from glasstream.models.online.families import Live
 from glasstream.models.online.layout import TREE_REGRESSOR, USED
+from glasstream.models.online.linear import checkpoint as linear_checkpoint
 from glasstream.models.online.linear.kernels import REGRESSION
 from glasstream.models.online.linear.live import LiveLinear
 from glasstream.models.online.live import Columns, LiveRegressor
@@ -70,7 +71,7 @@ class _Sound(NamedTuple):
 
     family: str
     data: bytes
-    kind: str
+    form: tuple[str, int]
     meta: Mapping[str, Any]
     arrays: Mapping[str, np.ndarray]
     objects: list[Run]
@@ -100,15 +101,16 @@ class LiveModels(Target):
         live = take(_MODELS[name]())
         self._feed(live, 0, _LEARNED)
         family, data = families.write(live)
-        kind = "live-linear" if isinstance(live, LiveLinear) else "live-model"
-        frame = frames.decode(data, kind, 1)
+        written = linear_checkpoint if isinstance(live, LiveLinear) else checkpoint
+        form = written.KIND, written.VERSION
+        frame = frames.decode(data, *form)
         objects: list[Run] = []
-        if kind == "live-model":
+        if written is checkpoint:
             regression = frame.meta["family"] >= TREE_REGRESSOR
             objects = list(objects_of(frame.arrays["arena"], frame.arrays["tree"], regression))
         warm = families.read(family, data)  # compiles what is left to compile
         self._live_on(warm)
-        return _Sound(family, data, kind, frame.meta, frame.arrays, objects)
+        return _Sound(family, data, form, frame.meta, frame.arrays, objects)
 
     def run(self, random: _random.Random) -> str:
         sound = random.choice(self._sound)
@@ -135,7 +137,7 @@ class LiveModels(Target):
         else:
             meta, arrays = mutated(random, sound.meta, sound.arrays)
         try:
-            return frames.encode(sound.kind, 1, meta, arrays)
+            return frames.encode(*sound.form, meta, arrays)
         except (FrameError, TypeError, OverflowError) as error:
             raise _Unencodable from error
 

@@ -56,7 +56,7 @@ def objects_of(arena: np.ndarray, trees: np.ndarray, regression: bool) -> Iterat
         if field[L.DETECTOR]:
             detectors.append(field[L.DETECTOR])
         if field[L.KIND] == L.LEAF:
-            words = L.HEADER + (0 if regression else L.ROW * field[L.CLASS_ROOM])
+            words = L.HEADER + L.ROW * field[L.CLASS_ROOM]
             for slot in range(field[L.BLOCK], field[L.BLOCK] + field[L.SLOTS] * words, words):
                 yield Run(slot, words)
                 if arena[slot + L.TABLE]:

@@ -1,4 +1,5 @@
-"""What every other package uses: errors, keyed random draws, compiled kernels, declared forms, marks of settings.
+"""What every other package uses: errors, keyed random draws, compiled kernels, ADWIN's window, declared forms, marks of
+settings.
 
 This package knows nothing of events, models or Kafka. It imports no other package of the application.
 """

@@ -17,7 +17,7 @@ from river.tree.splitter import GaussianSplitter, QOSplitter
 from glasstream.base.errors import FrameError, ModelError, NotCompilable
 from glasstream.base.jit import kernel
 from glasstream.events.features import FeatureTable
-from glasstream.models.online import layout
+from glasstream.models.online import checkpoint, layout
 from glasstream.models.online.arena import demand
 from glasstream.models.online.layout import MOST_CATEGORIES, MOST_CLASSES, MOST_ENTRIES, MOST_SLOTS, Pool
 from glasstream.models.online.live import Columns, LiveModel, LiveRegressor
@@ -182,7 +182,10 @@ def test_a_regressor_of_which_an_event_needs_too_much_is_refused(monkeypatch: py
             call()
     assert wide.to_bytes() == data
     assert learn_live(live, [({f"g{place}": 1.0 for place in range(50_000)}, 0.0)])[0][1] == "None"
-    arenas = [frames.decode(one, "live-model", 1).arrays["arena"].tobytes() for one in (data, live.to_bytes())]
+    arenas = [
+        frames.decode(one, checkpoint.KIND, checkpoint.VERSION).arrays["arena"].tobytes()
+        for one in (data, live.to_bytes())
+    ]
     assert arenas[0] == arenas[1], "the event was not learned"
 
 

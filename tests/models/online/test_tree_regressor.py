@@ -14,7 +14,7 @@ from river import linear_model, optim, tree
 from river.tree.splitter import EBSTSplitter, TEBSTSplitter
 
 from glasstream.base.jit import kernel
-from glasstream.models.online.targets import rounded
+from glasstream.models.online.observers import rounded
 from glasstream.models.river.live import take
 from tests.support.equality import Event, check_same
 from tests.support.examples import examples, some

@@ -1,22 +1,14 @@
 """ADWIN for many series at once: windows that grow while their mean is stable and drop old values when it changes.
 
-The algorithm is ADWIN2 (Bifet, Gavaldà: "Learning from time-changing data with adaptive windowing", SDM 2007). The
-results equal those of River 0.26 to the bit. A window of W numbers is stored as buckets of 1, 2, 4, ... numbers, with
-at most `max_buckets` of each size. Each bucket holds its sum and its sum of squared deviations, so memory is O(log W).
-Every `clock` numbers, the detector tests each boundary between two buckets. With n0 older and n1 newer numbers, σ² the
-variance of the window, l = `min_window_length`, and
-
-    m = 1 / (n0 - l + 1) + 1 / (n1 - l + 1),   D = ln(2 ln W / δ),   ε = √(2 m σ² D) + 2/3 m D
-
-it raises an alarm if the two means differ by more than ε. It then drops the oldest bucket and repeats the test until no
-boundary fails. As in River, a detector starts over with the number after an alarm. An alarm reports the two sides of
-the boundary at which the difference of the means is largest in relation to ε.
+`glasstream.base.adwin` describes the algorithm. Every `clock` numbers, the detector tests each boundary between two
+buckets. It raises an alarm if the two means differ by more than ε. It then drops the oldest bucket and repeats the test
+until no boundary fails. As in River, a detector starts over with the number after an alarm. An alarm reports the two
+sides of the boundary at which the difference of the means is largest in relation to ε.
 
 River keeps this state in an extension type that can only be pickled. Here the state is arrays, and one call processes a
 block of rows.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, Self
@@ -26,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.base import form
+from glasstream.base.adwin import boundary, drop, enter
 from glasstream.base.form import LARGEST_SQUARE, LARGEST_SUM, MOST, Field
 from glasstream.base.jit import bare_kernel
 from glasstream.detect.drift.detector import ANY_NUMBER, Alarm, Floats, Parameters
@@ -97,8 +90,9 @@ class Adwin:
         widths = np.zeros((rows, series), np.int64)
         _update(
             values, float(parameters["delta"]), int(parameters["clock"]), buckets,
-            int(parameters["min_window_length"]), int(parameters["grace_period"]),
-            self.totals, self.squares, self.filled, self.counts, self.sums, sides, widths,
+            float(parameters["min_window_length"]), int(parameters["grace_period"]), *self.totals.shape[:0:-1],
+            self.totals.reshape(-1), self.squares.reshape(-1), self.filled.reshape(-1), self.counts, self.sums, sides,
+            widths,
         )  # fmt: skip
         return [
             Alarm(row, one, float(sides[row, one, 0]), float(sides[row, one, 1]), int(widths[row, one]))
@@ -170,116 +164,37 @@ def _widened(array: Any, shape: tuple[int, ...]) -> Any:
 
 @bare_kernel
 def _update(  # type: ignore[no-untyped-def]
-    values, delta, clock, most, shortest, grace, totals, squares, filled, counts, sums, sides, widths
+    values, delta, clock, most, shortest, grace, each, sizes, totals, squares, filled, counts, sums, sides, widths
 ):
     for i in range(values.shape[0]):
         for s in range(values.shape[1]):
             x = values[i, s]
             if np.isnan(x):
                 continue
-            count, total, square, full, bucket_sum = counts[s], totals[s], squares[s], filled[s], sums[s]
-            if count[_ALARMED]:
-                count[:] = 0
-                bucket_sum[:] = 0.0
-                full[:] = 0
-            _enter(x, most, total, square, full, count, bucket_sum)
-            count[_TICK] += 1
-            if count[_TICK] % clock != 0 or count[_WIDTH] <= grace:
-                continue
-            widths[i, s] = _try(delta, shortest, total, full, count, bucket_sum, True, sides[i, s])
-            count[_ALARMED] = widths[i, s] > 0
-            while _try(delta, shortest, total, full, count, bucket_sum, False, sides[i, s]):
-                _drop(total, square, full, count, bucket_sum)
-
-
-@bare_kernel
-def _enter(x, most, totals, squares, filled, counts, sums):  # type: ignore[no-untyped-def]
-    """Add a number as a bucket of its own. Merge the two oldest buckets of each size that has too many."""
-    if counts[_IN_USE] == 0:
-        counts[_IN_USE] = 1
-    width = counts[_WIDTH]
-    totals[0, filled[0]] = x
-    squares[0, filled[0]] = 0.0
-    filled[0] += 1
-    counts[_WIDTH] = width + 1
-    if width > 0:
-        mean = sums[_TOTAL] / width
-        sums[_SQUARES] += width * (x - mean) * (x - mean) / (width + 1)
-    sums[_TOTAL] += x
-    size = 0
-    number = 1.0
-    while filled[size] == most + 1:
-        above = size + 1
-        if counts[_IN_USE] == above:
-            counts[_IN_USE] = above + 1
-        apart = totals[size, 0] / number - totals[size, 1] / number
-        totals[above, filled[above]] = totals[size, 0] + totals[size, 1]
-        squares[above, filled[above]] = (
-            squares[size, 0] + squares[size, 1] + number * number * apart * apart / (number + number)
-        )
-        filled[above] += 1
-        _shift(totals[size], squares[size], filled, size, 2)
-        size = above
-        number *= 2.0
-
-
-@bare_kernel
-def _shift(totals, squares, filled, size, many):  # type: ignore[no-untyped-def]
-    """Remove the oldest buckets of a size."""
-    for k in range(many, filled[size]):
-        totals[k - many] = totals[k]
-        squares[k - many] = squares[k]
-    filled[size] -= many
-
-
-@bare_kernel
-def _try(delta, shortest, totals, filled, counts, sums, strongest, sides):  # type: ignore[no-untyped-def]
-    """Return the size of the newer side of the first boundary, from old to new, that raises the alarm; 0 if none does.
-
-    If `strongest` is true, choose the boundary at which the means differ most in relation to ε, and write the means of
-    its sides to `sides`.
-    """
-    width = counts[_WIDTH]
-    variance = sums[_SQUARES] / width
-    weight = math.log(2.0 * math.log(width) / delta)
-    n0, n1 = 0.0, float(width)
-    u0, u1 = 0.0, sums[_TOTAL]
-    most = 0.0
-    found = np.int64(0)
-    for size in range(counts[_IN_USE] - 1, -1, -1):
-        number = 2.0**size
-        for k in range(filled[size]):
-            n0 += number
-            n1 -= number
-            u0 += totals[size, k]
-            u1 -= totals[size, k]
-            if size == 0 and k == filled[size] - 1:
-                return found
-            if n1 < shortest or n0 < shortest:
-                continue
-            apart = abs(u0 / n0 - u1 / n1)
-            m = 1.0 / (n0 - shortest + 1.0) + 1.0 / (n1 - shortest + 1.0)
-            allowed = math.sqrt(2.0 * m * variance * weight) + 2.0 / 3.0 * weight * m
-            if apart > allowed:
-                if not strongest:
-                    return np.int64(n1)
-                if apart / allowed > most:
-                    most, found = apart / allowed, np.int64(n1)
-                    sides[0], sides[1] = u0 / n0, u1 / n1
-    return found
-
-
-@bare_kernel
-def _drop(totals, squares, filled, counts, sums):  # type: ignore[no-untyped-def]
-    """Remove the oldest bucket from the window."""
-    size = counts[_IN_USE] - 1
-    number = 2.0**size
-    u, v = totals[size, 0], squares[size, 0]
-    counts[_WIDTH] -= np.int64(number)
-    sums[_TOTAL] -= u
-    width = counts[_WIDTH]
-    apart = u / number - sums[_TOTAL] / width
-    sums[_SQUARES] -= v + number * width * apart * apart / (number + width)
-    _shift(totals[size], squares[size], filled, size, 1)
-    if filled[size] == 0:
-        counts[_IN_USE] -= 1
+            at, to = s * sizes, s * sizes * each
+            if counts[s, _ALARMED]:
+                counts[s, :] = 0
+                sums[s, :] = 0.0
+                filled[at : at + sizes] = 0
+            total, square = sums[s, _TOTAL], sums[s, _SQUARES]
+            in_use, width = max(1, counts[s, _IN_USE]), float(counts[s, _WIDTH])
+            in_use, total, square, _ = enter(
+                filled, at, totals, to, squares, to, most, each, sizes, in_use, width, total, square, x
+            )
+            width += 1.0
+            counts[s, _TICK] += 1
+            if counts[s, _TICK] % clock == 0 and width > grace:
+                found, sides[i, s, 0], sides[i, s, 1] = boundary(
+                    filled, at, totals, to, each, in_use, width, total, square, delta, shortest, True
+                )
+                widths[i, s] = int(found)
+                counts[s, _ALARMED] = found > 0.0
+                while found > 0.0:
+                    in_use, width, total, square = drop(
+                        filled, at, totals, to, squares, to, each, in_use, width, total, square
+                    )
+                    found = boundary(
+                        filled, at, totals, to, each, in_use, width, total, square, delta, shortest, False
+                    )[0]
+            counts[s, _IN_USE], counts[s, _WIDTH] = in_use, int(width)
+            sums[s, _TOTAL], sums[s, _SQUARES] = total, square

@@ -1,8 +1,4 @@
-"""HoeffdingAdaptiveTreeClassifier: a block of events in one call.
-
-An alternate tree is always one leaf: River hands it the parent of the branch that it may replace, so when it splits it
-takes that branch's place. The branch, cut off, still learns the event under way and draws from the generator.
-"""
+"""HoeffdingAdaptiveTreeClassifier: a block of events in one call."""
 
 import math
 from typing import Any
@@ -10,28 +6,22 @@ from typing import Any
 import numpy as np
 
 from glasstream.base.jit import bare_kernel, inlined
+from glasstream.models.online import alternates
 from glasstream.models.online import layout as L
-from glasstream.models.online.adwin import new_detector, update
 from glasstream.models.online.arena import has_room
-from glasstream.models.online.descent import common_child, find_leaf, next_child, sibling
-from glasstream.models.online.leaves import UNASKED, add_weight, forget_slots, label_of, learn_leaf, new_leaf, total
-from glasstream.models.online.splits import append_child, attempt
+from glasstream.models.online.descent import common_child, find_leaf, next_child
+from glasstream.models.online.growing import child_with_classes, root_of_classes
+from glasstream.models.online.leaves import UNASKED, add_weight, label_of, learn_leaf, new_leaf
 from glasstream.models.online.sums import add, ended
-from glasstream.models.online.twister import poisson
 from glasstream.models.online.votes import BAYES_ROW, MAJORITY_ROW, OTHER_ROW, ask_leaf, refuses, says_bayes
-
-Pool = Any
 
 _ANSWER_ROW = 7
 """Row of `room` with a leaf's answer, weighted by its error."""
-WAKE = 0
-COUNT = 1
-KILL = 2
 
 
 @bare_kernel
 def adaptive_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, votes: Any, sequence: Any, labels: Any
+    p: L.Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, votes: Any, sequence: Any, labels: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; parameters and result as of `tree.tree_block`."""
     for e in range(first, X.shape[0]):
@@ -54,7 +44,7 @@ def adaptive_block(
 
 
 @bare_kernel
-def _ask(p: Pool, leaf: int, X: Any, e: int, shares: int, by_bayes: int) -> tuple[int, int, int]:
+def _ask(p: L.Pool, leaf: int, X: Any, e: int, shares: int, by_bayes: int) -> tuple[int, int, int]:
     """Return what a leaf predicts by majority and by naive Bayes, as of `votes.ask_leaf`, and the class it answers."""
     if p.I[leaf + L.CLASSES] == 0:
         return UNASKED, UNASKED, -1
@@ -65,7 +55,7 @@ def _ask(p: Pool, leaf: int, X: Any, e: int, shares: int, by_bayes: int) -> tupl
 
 
 @inlined
-def _weigh(p: Pool, leaf: int, row: int) -> int:
+def _weigh(p: L.Pool, leaf: int, row: int) -> int:
     """Write a leaf's answer to `_ANSWER_ROW`: its probabilities, less the larger its error; return its class."""
     count = p.I[leaf + L.CLASSES]
     added, rest = 0.0, 0.0
@@ -85,7 +75,7 @@ def _weigh(p: Pool, leaf: int, row: int) -> int:
 
 
 @inlined
-def _say(p: Pool, leaf: int, answer: int, X: Any, e: int, votes: Any, sequence: Any, labels: Any) -> None:
+def _say(p: L.Pool, leaf: int, answer: int, X: Any, e: int, votes: Any, sequence: Any, labels: Any) -> None:
     classes = p.by_label.size
     count = 0
     for c in range(classes):
@@ -120,13 +110,13 @@ def _say(p: Pool, leaf: int, answer: int, X: Any, e: int, votes: Any, sequence: 
 
 
 @inlined
-def _add_answer(p: Pool, leaf: int, e: int, votes: Any) -> None:
+def _add_answer(p: L.Pool, leaf: int, e: int, votes: Any) -> None:
     for j in range(p.I[leaf + L.CLASSES]):
         votes[e, label_of(p, leaf, j)] += p.room[_ANSWER_ROW, j]
 
 
 @bare_kernel
-def _add_alternates(p: Pool, X: Any, e: int, votes: Any) -> None:
+def _add_alternates(p: L.Pool, X: Any, e: int, votes: Any) -> None:
     """Add the answers of the alternates of the branches on the way.
 
     Where an event lacks the feature of a branch, River visits the child that it then takes twice.
@@ -147,105 +137,14 @@ def _add_alternates(p: Pool, X: Any, e: int, votes: Any) -> None:
 
 # --- Learning ---------------------------------------------------------------------------------------------------------
 @inlined
-def _observe(p: Pool, node: int, wrong: float) -> bool:
-    """Update a node's detector and error; return whether its error has risen."""
-    F, I = p.F, p.I
-    before = F[node + L.ERROR_MEAN]
-    I[node + L.DETECTOR] = update(F, I, p.control, p.detector, I[node + L.DETECTOR], 1, wrong)
-    F[node + L.ERROR_COUNT] += 1.0
-    F[node + L.ERROR_MEAN] += (1.0 / F[node + L.ERROR_COUNT]) * (wrong - F[node + L.ERROR_MEAN])
-    changed = I[I[node + L.DETECTOR] + L.DETECTED] == 1
-    if changed and before > F[node + L.ERROR_MEAN]:
-        F[node + L.ERROR_COUNT] = 0.0
-        F[node + L.ERROR_MEAN] = 0.0
-        changed = False
-    return changed
-
-
-@bare_kernel
-def visit(p: Pool, root: int, what: int) -> int:
-    """Go through the nodes below a branch; return how many leaves it has, without alternates.
-
-    To wake them means to activate inactive leaves and alternates, as `_enforce_size_limit` does; to kill them, to take
-    them out of the tree's counts and to remove alternates.
-    """
-    I, path = p.I, p.path
-    leaves, level = 0, 0
-    path[0, 0], path[1, 0] = root, I[root + L.LEFT]
-    while True:
-        child = path[1, level]
-        if child == 0:
-            if level == 0:
-                return leaves
-            level -= 1
-            continue
-        path[1, level] = sibling(p, path[0, level], child)
-        if I[child + L.KIND] != L.LEAF:
-            alternate = I[child + L.ALTERNATE]
-            if alternate != 0 and what == WAKE:
-                _wake_leaf(p, alternate)
-            elif alternate != 0 and what == KILL:
-                I[child + L.ALTERNATE] = 0
-                p.tree[0, L.PRUNED] += 1
-            level += 1
-            path[0, level], path[1, level] = child, I[child + L.LEFT]
-            continue
-        leaves += 1
-        if what == WAKE:
-            _wake_leaf(p, child)
-        elif what == KILL:
-            p.tree[0, L.ACTIVE_LEAVES if I[child + L.ACTIVE] == 1 else L.INACTIVE_LEAVES] -= 1
-
-
-@inlined
-def _wake_leaf(p: Pool, leaf: int) -> None:
-    if p.I[leaf + L.ACTIVE] == 0 and p.I[leaf + L.DEPTH] < p.option[L.MAX_DEPTH]:
-        p.I[leaf + L.ACTIVE] = 1
-        p.tree[0, L.ACTIVE_LEAVES] += 1
-        p.tree[0, L.INACTIVE_LEAVES] -= 1
-
-
-@bare_kernel
-def wake(p: Pool) -> None:
-    root = p.tree[0, L.ROOT]
-    if p.I[root + L.KIND] == L.LEAF:
-        _wake_leaf(p, root)
-    else:
-        visit(p, root, WAKE)
-
-
-@bare_kernel
-def replace(p: Pool, parent: int, node: int, by: int) -> None:
-    """Put a node in the place of another one; `parent` is 0 for the root."""
-    F, I = p.F, p.I
-    if parent == 0:
-        p.tree[0, L.ROOT] = by
-        return
-    if I[parent + L.KIND] == L.MULTIWAY:
-        F[by + L.CASE] = F[node + L.CASE]
-        I[by + L.NEXT] = I[node + L.NEXT]
-        if I[parent + L.LEFT] != node:
-            before = I[parent + L.LEFT]
-            while I[before + L.NEXT] != node and I[before + L.NEXT] != 0:
-                before = I[before + L.NEXT]
-            I[before + L.NEXT] = by
-    if I[parent + L.LEFT] == node:
-        I[parent + L.LEFT] = by
-    if I[parent + L.RIGHT] == node:
-        I[parent + L.RIGHT] = by
-
-
-@inlined
 def _learn(
-    p: Pool, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int, weight: float
+    p: L.Pool, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int, weight: float
 ) -> None:
-    F, I = p.F, p.I
+    I = p.I
     p.tree[0, L.LEARNED] += int(weight)
-    node, parent = p.tree[0, L.ROOT], 0
-    if node == 0:
-        node = leaf = new_leaf(p, 0, 0)
-        p.tree[0, L.ROOT] = node
-        p.tree[0, L.ACTIVE_LEAVES] = 1
+    node, parent = root_of_classes(p, 0), 0
+    if leaf == 0:
+        leaf = node
     active = I[leaf + L.ACTIVE]
     while I[node + L.KIND] != L.LEAF:
         if I[leaf + L.ACTIVE] != active:  # an alternate that learned above has woken the leaf
@@ -253,33 +152,23 @@ def _learn(
             said, naive, answer = _ask(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
         add_weight(p, node, label, weight)
         alternate = I[node + L.ALTERNATE]
-        if _observe(p, node, 0.0 if answer == label else 1.0):
-            F[node + L.ERROR_COUNT], F[node + L.ERROR_MEAN] = 0.0, 0.0
+        if alternates.observe_class_error(p, node, 0.0 if answer == label else 1.0):
+            alternates.forget_class_error(p, node)
             alternate = new_leaf(p, I[node + L.DEPTH], 0)
-            I[node + L.ALTERNATE] = alternate
-            p.tree[0, L.ALTERNATES] += 1
+            alternates.begin_alternate(p, node, alternate)
         elif alternate != 0:
             alternate = _compare(p, node, parent, alternate)
         if alternate != 0:
             others = _ask(p, alternate, X, e, OTHER_ROW, OTHER_ROW)
             _learn_leaf(p, alternate, others[0], others[1], others[2], X, e, order, label, weight, True, node, parent)
-        child = next_child(p, node, X, e)
-        if child == 0:
-            value = X[e, I[node + L.FEATURE]]
-            if I[node + L.KIND] == L.MULTIWAY and value == value:
-                child = new_leaf(p, I[node + L.DEPTH] + 1, 0)
-                append_child(p, node, child, value)
-                p.tree[0, L.ACTIVE_LEAVES] += 1
-            else:
-                child = common_child(p, node)
-        parent, node = node, child
+        parent, node = node, child_with_classes(p, 0, node, X, e)[0]
     if node != leaf or I[node + L.ACTIVE] != active:
         said, naive, answer = _ask(p, node, X, e, MAJORITY_ROW, BAYES_ROW)
     _learn_leaf(p, node, said, naive, answer, X, e, order, label, weight, False, 0, parent)
 
 
 @bare_kernel
-def _compare(p: Pool, node: int, parent: int, alternate: int) -> int:
+def _compare(p: L.Pool, node: int, parent: int, alternate: int) -> int:
     """Let an alternate take its branch's place, or drop it; return the alternate that still learns, or 0."""
     F = p.F
     window = p.number[L.SWITCH_WINDOW]
@@ -289,57 +178,20 @@ def _compare(p: Pool, node: int, parent: int, alternate: int) -> int:
     reciprocal = 1.0 / F[alternate + L.ERROR_COUNT] + 1.0 / F[node + L.ERROR_COUNT]
     bound = math.sqrt(2.0 * error * (1.0 - error) * p.number[L.SWITCH_LOG] * reciprocal)
     if bound < error - other:
-        p.tree[0, L.ACTIVE_LEAVES] += 1 - visit(p, node, COUNT)
-        visit(p, node, KILL)
-        replace(p, parent, node, alternate)
-        p.I[node + L.ALTERNATE] = 0
-        p.tree[0, L.SWITCHED] += 1
-        return alternate if parent == 0 else 0
+        return alternates.switch(p, node, parent, alternate)
     if bound < other - error:
-        p.I[node + L.ALTERNATE] = 0
-        p.tree[0, L.PRUNED] += 1
+        alternates.drop_alternate(p, node)
         return 0
     return alternate
 
 
 @bare_kernel
 def _learn_leaf(
-    p: Pool, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int, weight: float,
+    p: L.Pool, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int, weight: float,
     is_alternate: bool, owner: int, parent: int,
 ) -> None:  # fmt: skip
     """`learn_one` of a leaf. Where an alternate splits, it takes the place of `owner` below `parent`."""
-    F, I = p.F, p.I
-    if p.option[L.BOOTSTRAP] == 1:
-        draw = poisson(p.twister, p.position, p.number[L.POISSON_LIMIT])
-        if draw > 0:
-            weight *= draw
-    _observe(p, leaf, 0.0 if answer == label else 1.0)
+    weight = alternates.drawn_weight(p, weight)
+    alternates.observe_class_error(p, leaf, 0.0 if answer == label else 1.0)
     learn_leaf(p, leaf, X, e, order, label, weight, said, naive)
-    seen = total(p, leaf)
-    if not seen - F[leaf + L.LAST] >= p.number[L.GRACE]:
-        return
-    if I[leaf + L.DEPTH] >= p.option[L.MAX_DEPTH]:
-        deactivate(p, leaf)
-    elif I[leaf + L.ACTIVE] == 1:
-        children = attempt(p, leaf, seen)
-        if children > 0:
-            p.tree[0, L.ACTIVE_LEAVES] += children - 1
-            I[leaf + L.DETECTOR] = new_detector(p, 1)
-            F[leaf + L.ERROR_COUNT], F[leaf + L.ERROR_MEAN] = 0.0, 0.0
-            if is_alternate:
-                replace(p, parent, owner, leaf)
-                I[owner + L.ALTERNATE] = 0
-            wake(p)
-            return
-        F[leaf + L.LAST] = seen
-        if children < 0:
-            deactivate(p, leaf)
-            wake(p)
-
-
-@inlined
-def deactivate(p: Pool, leaf: int) -> None:
-    p.I[leaf + L.ACTIVE] = 0
-    forget_slots(p, leaf)
-    p.tree[0, L.INACTIVE_LEAVES] += 1
-    p.tree[0, L.ACTIVE_LEAVES] -= 1
+    alternates.grow_class_leaf(p, leaf, is_alternate, owner, parent)

@@ -6,9 +6,6 @@ from glasstream.base.errors import ModelError
 from glasstream.base.jit import inlined
 from glasstream.models.online import layout as L
 
-Pool = Any
-"""`layout.Pool`; to mypy kernels are untyped."""
-
 _FULL = (
     "the arena of a live model is full in the middle of an event, because `demand` counted too few words; the event is "
     "learned in part; please report this error of Glasstream, with the model and the event"
@@ -30,13 +27,13 @@ def reserve(control: Any, size: int, words: int) -> int:
 
 
 @inlined
-def take(p: Pool, words: int) -> int:
+def take(p: L.Pool, words: int) -> int:
     """Return the address of `words` zeroed words; see `reserve`."""
     return reserve(p.control, p.F.size, words)
 
 
 @inlined
-def free_words(p: Pool, words: int) -> int:
+def free_words(p: L.Pool, words: int) -> int:
     """Return the address of `words` zeroed words that stay free. The caller that writes them has to clear them."""
     at = take(p, words)
     p.control[L.USED] = at
@@ -56,7 +53,7 @@ def detector_words(buckets: int, rows: int) -> int:
 
 
 @inlined
-def _words_of_detectors(p: Pool) -> int:
+def _words_of_detectors(p: L.Pool) -> int:
     words = 0
     for which in range(2):
         buckets = int(p.detector[which, L.BUCKETS_A_ROW])
@@ -65,7 +62,7 @@ def _words_of_detectors(p: Pool) -> int:
 
 
 @inlined
-def _words_of_classes(p: Pool, slots: float, categories: float, nominal: float) -> float:
+def _words_of_classes(p: L.Pool, slots: float, categories: float, nominal: float) -> float:
     """Return the `demand` of a classifier."""
     control = p.control
     classes = float(wider(control[L.MOST_CLASSES]))
@@ -81,7 +78,7 @@ def _words_of_classes(p: Pool, slots: float, categories: float, nominal: float) 
 
 
 @inlined
-def _words_of_targets(p: Pool, columns: int, slots: float, categories: float, nominal: float) -> float:
+def _words_of_targets(p: L.Pool, columns: int, slots: float, categories: float, nominal: float) -> float:
     """Return the `demand` of a regressor."""
     node = L.NODE + L.TARGET + L.PAIR * float(wider(p.control[L.MOST_ENTRIES]) + columns) + _words_of_detectors(p)
     words = 2 * node + slots * (L.HEADER + L.POINT + 1) + nominal * L.CASES * (categories + L.FIRST_CATEGORIES)
@@ -92,7 +89,7 @@ def _words_of_targets(p: Pool, columns: int, slots: float, categories: float, no
 
 
 @inlined
-def demand(p: Pool, columns: int) -> int:
+def demand(p: L.Pool, columns: int) -> int:
     """Return how many words an event with `columns` features takes at most.
 
     The largest numbers of classes, slots and categories may belong to different leaves, so their product can be far
@@ -112,7 +109,7 @@ def demand(p: Pool, columns: int) -> int:
 
 
 @inlined
-def has_room(p: Pool, columns: int) -> bool:
+def has_room(p: L.Pool, columns: int) -> bool:
     """Return whether there is room for an event; if not, say how much it needs."""
     words = demand(p, columns)
     if p.F.size - p.control[L.USED] < words:

@@ -1,22 +1,18 @@
 """Copying what is reachable of an arena into another one, which checks everything that is followed."""
 
-from typing import Any
-
 from glasstream.base.jit import bare_kernel
 from glasstream.models.online import layout as L
 from glasstream.models.online.adwin import copy_rows
 from glasstream.models.online.arena import demand, detector_words, take
-from glasstream.models.online.copying_targets import copy_observers, copy_target, is_category, outside
+from glasstream.models.online.copying_targets import copy_observer, copy_target, is_category, outside
 from glasstream.models.online.layout import Array
-from glasstream.models.online.leaves import prepare_density
-
-Pool = Any
+from glasstream.models.online.observers import prepare_density
 
 _BAD = -1
 
 
 @bare_kernel
-def copy_trees(F: Array, I: Array, used: int, p: Pool) -> bool:
+def copy_trees(F: Array, I: Array, used: int, p: L.Pool) -> bool:
     """Copy the trees of pool `p` from the arena (F, I), to which their addresses refer, into the empty one of `p`.
 
     Parameters
@@ -55,7 +51,7 @@ def copy_trees(F: Array, I: Array, used: int, p: Pool) -> bool:
 
 
 @bare_kernel
-def _copy_tree(F: Array, I: Array, p: Pool, at: int) -> int:
+def _copy_tree(F: Array, I: Array, p: L.Pool, at: int) -> int:
     """Copy a tree level by level. Numba cannot cache recursive kernels, so branches wait in a queue.
 
     The queue runs through the copies of the branches: `SLOTS`, which only leaves use, holds the next one.
@@ -108,7 +104,7 @@ def _copy_tree(F: Array, I: Array, p: Pool, at: int) -> int:
 
 
 @bare_kernel
-def _copy_node(F: Array, I: Array, p: Pool, at: int, level: int) -> int:
+def _copy_node(F: Array, I: Array, p: L.Pool, at: int, level: int) -> int:
     """Copy a node without its children and its alternate, whose addresses stay those of the source."""
     if outside(p, at, L.NODE) or level > L.DEEPEST:
         return _BAD
@@ -120,8 +116,7 @@ def _copy_node(F: Array, I: Array, p: Pool, at: int, level: int) -> int:
     if I[at + L.DEPTH] != level or I[at + L.KIND] < L.LEAF or I[at + L.KIND] > L.MULTIWAY:
         return _BAD
     p.control[L.HEIGHT] = max(p.control[L.HEIGHT], level)
-    regression = p.option[L.REGRESSION] == 1
-    if not (copy_target(F, I, p, at, node) if regression else _copy_weights(I, p, at, node)):
+    if not (copy_target(F, I, p, at, node) if p.option[L.REGRESSION] == 1 else _copy_weights(I, p, at, node)):
         return _BAD
     if (I[at + L.DETECTOR] != 0) != (p.option[L.FAMILY] == L.ADAPTIVE_FAMILY):
         return _BAD
@@ -134,9 +129,7 @@ def _copy_node(F: Array, I: Array, p: Pool, at: int, level: int) -> int:
         for word in range(L.FEATURE, L.NEXT):  # what only a branch has
             p.I[node + word] = 0
         p.I[node + L.ALTERNATE] = 0
-        if not (copy_observers(F, I, p, at, node) if regression else _copy_slots(F, I, p, at, node)):
-            return _BAD
-        if not _copy_subset(I, p, at, node):
+        if not (_copy_slots(F, I, p, at, node) and _copy_subset(I, p, at, node)):
             return _BAD
         return node
     for word in range(L.BLOCK, L.SUBSET_SIZE + 1):  # what only a leaf has
@@ -154,7 +147,7 @@ def _copy_node(F: Array, I: Array, p: Pool, at: int, level: int) -> int:
 
 
 @bare_kernel
-def _copy_weights(I: Array, p: Pool, at: int, node: int) -> bool:
+def _copy_weights(I: Array, p: L.Pool, at: int, node: int) -> bool:
     count, classes = I[at + L.CLASSES], p.by_label.size
     if count < 0 or count > classes or outside(p, I[at + L.WEIGHTS], L.PAIR * count):
         return False
@@ -177,14 +170,16 @@ def _copy_weights(I: Array, p: Pool, at: int, node: int) -> bool:
 
 
 @bare_kernel
-def _copy_slots(F: Array, I: Array, p: Pool, at: int, node: int) -> bool:
+def _copy_slots(F: Array, I: Array, p: L.Pool, at: int, node: int) -> bool:
     count, room, target_room = I[at + L.SLOTS], I[at + L.CLASS_ROOM], p.I[node + L.CLASS_ROOM]
     if I[at + L.ACTIVE] < 0 or I[at + L.ACTIVE] > 1 or count < 0 or count > p.kind.size:
         return False
     p.I[node + L.BLOCK], p.I[node + L.SLOT_ROOM] = 0, 0
     if count == 0:
         return True
-    if I[at + L.ACTIVE] == 0 or room < I[at + L.CLASSES] or room > p.control[L.BUDGET]:
+    regression = p.option[L.REGRESSION] == 1
+    classes = 0 if regression else I[at + L.CLASSES]
+    if I[at + L.ACTIVE] == 0 or room < classes or room > p.control[L.BUDGET]:
         return False
     words, target_words = L.HEADER + L.ROW * room, L.HEADER + L.ROW * target_room
     if outside(p, I[at + L.BLOCK], count * words) or outside(p, L.FIRST, count * target_words):
@@ -195,7 +190,7 @@ def _copy_slots(F: Array, I: Array, p: Pool, at: int, node: int) -> bool:
         p.marks[0, f] = 0
     for s in range(count):
         source, slot = I[at + L.BLOCK] + s * words, block + s * target_words
-        for word in range(L.HEADER + L.ROW * I[at + L.CLASSES]):
+        for word in range(L.HEADER + L.ROW * classes):
             p.I[slot + word] = I[source + word]
         feature = I[source + L.SLOT_FEATURE]
         if feature < 0 or feature >= p.kind.size or p.marks[0, feature] == 1:
@@ -203,19 +198,22 @@ def _copy_slots(F: Array, I: Array, p: Pool, at: int, node: int) -> bool:
         p.marks[0, feature] = 1
         if (I[source + L.TABLE] != 0) != (p.kind[feature] != L.IS_NUMBER):
             return False
-        if not _sound_order(I, F, p, source, I[at + L.CLASSES]):
+        if regression:
+            if not copy_observer(F, I, p, source, slot):
+                return False
+        elif not _sound_order(I, F, p, source, classes):
             return False
-        if I[source + L.TABLE] == 0:
-            for j in range(I[at + L.CLASSES]):
+        elif I[source + L.TABLE] == 0:
+            for j in range(classes):
                 prepare_density(p, slot + L.HEADER + L.ROW * j)
-        elif not _copy_table(F, I, p, source, slot, I[at + L.CLASSES], room, target_room):
+        elif not _copy_table(F, I, p, source, slot, classes, room, target_room):
             return False
     p.control[L.MOST_SLOTS] = max(p.control[L.MOST_SLOTS], count)
     return True
 
 
 @bare_kernel
-def _sound_order(I: Array, F: Array, p: Pool, slot: int, classes: int) -> bool:
+def _sound_order(I: Array, F: Array, p: L.Pool, slot: int, classes: int) -> bool:
     """Return whether the classes that a slot knows are in its order, once each.
 
     The count of a class that it knows is positive, so it is never 0 again: then the class would enter the order twice.
@@ -245,7 +243,7 @@ def _sound_order(I: Array, F: Array, p: Pool, slot: int, classes: int) -> bool:
 def _copy_table(
     F: Array,
     I: Array,
-    p: Pool,
+    p: L.Pool,
     source: int,
     slot: int,
     classes: int,
@@ -272,7 +270,7 @@ def _copy_table(
 
 
 @bare_kernel
-def _copy_subset(I: Array, p: Pool, at: int, node: int) -> bool:
+def _copy_subset(I: Array, p: L.Pool, at: int, node: int) -> bool:
     count = I[at + L.SUBSET_SIZE]
     p.I[node + L.SUBSET] = 0
     if count == 0:
@@ -290,7 +288,7 @@ def _copy_subset(I: Array, p: Pool, at: int, node: int) -> bool:
 
 
 @bare_kernel
-def _copy_detector(F: Array, I: Array, p: Pool, at: int, which: int) -> int:
+def _copy_detector(F: Array, I: Array, p: L.Pool, at: int, which: int) -> int:
     if outside(p, at, L.DETECTOR_HEADER):
         return _BAD
     most, rows, room = int(p.detector[which, L.BUCKETS_A_ROW]), I[at + L.ROWS], I[at + L.ROW_ROOM]

@@ -1,7 +1,5 @@
 """Copying what a node of a regressor has seen, which checks everything that is followed."""
 
-from typing import Any
-
 import numpy as np
 
 from glasstream.base.jit import bare_kernel, inlined
@@ -9,21 +7,19 @@ from glasstream.models.online import layout as L
 from glasstream.models.online.arena import take
 from glasstream.models.online.layout import Array
 
-Pool = Any
-
 _MOST_SEEN = 9007199254740992.0
 _MOST_STEPS = 2**62
 
 
 @inlined
-def outside(p: Pool, at: int, words: int) -> bool:
+def outside(p: L.Pool, at: int, words: int) -> bool:
     """Return whether the source has no such object, or the copy would be larger than the source."""
     used = p.control[L.BUDGET]
     return at < L.FIRST or words < 0 or words > used or at > used - words or p.control[L.USED] > used - words
 
 
 @inlined
-def is_category(p: Pool, feature: int, value: float) -> bool:
+def is_category(p: L.Pool, feature: int, value: float) -> bool:
     """Return whether a value is a category of a feature."""
     if p.kind[feature] != L.IS_TEXT:
         return value == value
@@ -32,16 +28,15 @@ def is_category(p: Pool, feature: int, value: float) -> bool:
 
 
 @bare_kernel
-def copy_target(F: Array, I: Array, p: Pool, at: int, node: int) -> bool:
+def copy_target(F: Array, I: Array, p: L.Pool, at: int, node: int) -> bool:
     """Copy what a node has seen, and a leaf's linear model."""
     source = I[at + L.WEIGHTS]
-    if outside(p, source, L.TARGET) or I[at + L.CLASSES] != 1 or I[at + L.CLASS_ROOM] != 1:
+    if outside(p, source, L.TARGET) or I[at + L.CLASSES] != 1 or I[at + L.CLASS_ROOM] != 0:
         return False
     target = take(p, L.TARGET)
     p.I[node + L.WEIGHTS] = target
     for word in range(L.TARGET):
         p.I[target + word] = I[source + word]
-    p.I[target + 1] = 0
     if not (F[source + L.SEEN] >= 0.0 and F[source + L.SEEN] <= _MOST_SEEN):
         return False
     if I[at + L.KIND] != L.LEAF or p.option[L.PREDICTION] == L.MEAN_LEAF:
@@ -72,40 +67,16 @@ def copy_target(F: Array, I: Array, p: Pool, at: int, node: int) -> bool:
 
 
 @bare_kernel
-def copy_observers(F: Array, I: Array, p: Pool, at: int, node: int) -> bool:
-    """Copy what a leaf watches."""
-    count = I[at + L.SLOTS]
-    if I[at + L.ACTIVE] < 0 or I[at + L.ACTIVE] > 1 or count < 0 or count > p.kind.size:
-        return False
-    p.I[node + L.BLOCK], p.I[node + L.SLOT_ROOM] = 0, 0
-    if count == 0:
-        return True
-    if I[at + L.ACTIVE] == 0 or outside(p, I[at + L.BLOCK], L.HEADER * count):
-        return False
-    block = take(p, L.HEADER * count)
-    p.I[node + L.BLOCK], p.I[node + L.SLOT_ROOM] = block, count
-    for f in range(p.kind.size):
-        p.marks[0, f] = 0
-    for s in range(count):
-        source, slot = I[at + L.BLOCK] + L.HEADER * s, block + L.HEADER * s
-        feature = I[source + L.SLOT_FEATURE]
-        if feature < 0 or feature >= p.kind.size or p.marks[0, feature] == 1:
-            return False
-        p.marks[0, feature] = 1
-        p.I[slot + L.SLOT_FEATURE] = feature
-        if (I[source + L.TABLE] != 0) != (p.kind[feature] != L.IS_NUMBER):
-            return False
-        if I[source + L.TABLE] != 0:
-            if not _copy_cases(F, I, p, source, slot):
-                return False
-        elif I[source + L.SEARCH] != 0 and not _copy_search(F, I, p, I[source + L.SEARCH], slot):
-            return False
-    p.control[L.MOST_SLOTS] = max(p.control[L.MOST_SLOTS], count)
-    return True
+def copy_observer(F: Array, I: Array, p: L.Pool, source: int, slot: int) -> bool:
+    """Copy what a leaf knows of a feature to a slot, which has the words of the source's."""
+    if I[source + L.TABLE] != 0:
+        p.I[slot + L.SEARCH] = 0
+        return _copy_cases(F, I, p, source, slot)
+    return I[source + L.SEARCH] == 0 or _copy_search(F, I, p, I[source + L.SEARCH], slot)
 
 
 @bare_kernel
-def _copy_cases(F: Array, I: Array, p: Pool, source: int, slot: int) -> bool:
+def _copy_cases(F: Array, I: Array, p: L.Pool, source: int, slot: int) -> bool:
     count = I[source + L.CATEGORIES]
     if count < 0 or count > p.control[L.BUDGET] or outside(p, I[source + L.TABLE], L.CASES * count):
         return False
@@ -124,7 +95,7 @@ def _copy_cases(F: Array, I: Array, p: Pool, source: int, slot: int) -> bool:
 
 
 @bare_kernel
-def _copy_point(F: Array, I: Array, p: Pool, at: int, above: int) -> bool:
+def _copy_point(F: Array, I: Array, p: L.Pool, at: int, above: int) -> bool:
     """Copy a node of a search tree to the next words; its children are still those of the source."""
     if outside(p, at, L.POINT) or not abs(F[at + L.POINT_VALUE]) < np.inf:
         return False
@@ -136,7 +107,7 @@ def _copy_point(F: Array, I: Array, p: Pool, at: int, above: int) -> bool:
 
 
 @bare_kernel
-def _copy_search(F: Array, I: Array, p: Pool, at: int, slot: int) -> bool:
+def _copy_search(F: Array, I: Array, p: L.Pool, at: int, slot: int) -> bool:
     """Copy a search tree level by level: the copies that follow each other are the queue."""
     point = p.control[L.USED]
     p.I[slot + L.SEARCH] = point

@@ -7,11 +7,9 @@ from glasstream.models.online import layout as L
 from glasstream.models.online.leaves import total
 from glasstream.models.online.sums import SKIPS_INTEGERS, add, ended
 
-Pool = Any
-
 
 @inlined
-def next_child(p: Pool, node: int, X: Any, e: int) -> int:
+def next_child(p: L.Pool, node: int, X: Any, e: int) -> int:
     """Return the child to which a branch sends an event; 0 if it lacks the feature or no child has its category."""
     F, I = p.F, p.I
     value = X[e, I[node + L.FEATURE]]
@@ -35,13 +33,13 @@ def next_child(p: Pool, node: int, X: Any, e: int) -> int:
 
 
 @inlined
-def _has_floats(p: Pool, leaf: int) -> bool:
+def _has_floats(p: L.Pool, leaf: int) -> bool:
     """Return whether the weight of a leaf is a float, and not an integer as that of a forest's leaf may be."""
     return p.option[L.FAMILY] != L.FOREST_FAMILY or p.option[L.REGRESSION] == 1 or p.I[leaf + L.FLOATS] > 0
 
 
 @inlined
-def _add_weight(p: Pool, level: int, weight: float, is_float: bool) -> None:
+def _add_weight(p: L.Pool, level: int, weight: float, is_float: bool) -> None:
     """Add the weight of a child to that of the branch at a level of the path, as `sum` adds it."""
     sums = p.sums
     if p.path[2, level] == 1 and (is_float or not SKIPS_INTEGERS):
@@ -53,13 +51,13 @@ def _add_weight(p: Pool, level: int, weight: float, is_float: bool) -> None:
 
 
 @inlined
-def _begin_weight(p: Pool, level: int, branch: int) -> None:
+def _begin_weight(p: L.Pool, level: int, branch: int) -> None:
     p.path[0, level], p.path[1, level], p.path[2, level] = branch, p.I[branch + L.LEFT], 0
     p.sums[0, level], p.sums[1, level] = 0.0, 0.0
 
 
 @bare_kernel
-def weight_of(p: Pool, root: int) -> float:
+def weight_of(p: L.Pool, root: int) -> float:
     """Return the `total_weight` of a subtree, summed as River sums it: a branch adds the sums of its children."""
     I, path, sums = p.I, p.path, p.sums
     if I[root + L.KIND] == L.LEAF:
@@ -84,7 +82,7 @@ def weight_of(p: Pool, root: int) -> float:
 
 
 @inlined
-def sibling(p: Pool, node: int, child: int) -> int:
+def sibling(p: L.Pool, node: int, child: int) -> int:
     """Return the child of a branch that follows `child`, or 0."""
     if p.I[node + L.KIND] == L.MULTIWAY:
         return p.I[child + L.NEXT]
@@ -92,7 +90,7 @@ def sibling(p: Pool, node: int, child: int) -> int:
 
 
 @bare_kernel
-def common_child(p: Pool, node: int) -> int:
+def common_child(p: L.Pool, node: int) -> int:
     """Return the child that `most_common_path` takes."""
     I = p.I
     best = I[node + L.LEFT]
@@ -111,7 +109,7 @@ def common_child(p: Pool, node: int) -> int:
 
 
 @inlined
-def find_leaf(p: Pool, root: int, X: Any, e: int) -> int:
+def find_leaf(p: L.Pool, root: int, X: Any, e: int) -> int:
     """Return the leaf that predicts an event."""
     node = root
     while p.I[node + L.KIND] != L.LEAF:

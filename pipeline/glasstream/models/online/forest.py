@@ -9,12 +9,11 @@ from glasstream.models.online import layout as L
 from glasstream.models.online.adwin import reset, update
 from glasstream.models.online.arena import has_room
 from glasstream.models.online.descent import find_leaf
+from glasstream.models.online.growing import learn_class_below
 from glasstream.models.online.leaves import UNASKED, label_of
 from glasstream.models.online.sums import add, ended
 from glasstream.models.online.twister import poisson
-from glasstream.models.online.votes import BAYES_ROW, MAJORITY_ROW, ask_leaf, learn_below, refuses, row_of_answer
-
-Pool = Any
+from glasstream.models.online.votes import BAYES_ROW, MAJORITY_ROW, ask_leaf, refuses, row_of_answer
 
 _BY_CLASS_ROW = 7
 """Row of `room` with the answer of a tree, by class."""
@@ -24,7 +23,7 @@ _VOTED = 7
 
 @bare_kernel
 def forest_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, votes: Any, sequence: Any, labels: Any
+    p: L.Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, votes: Any, sequence: Any, labels: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; parameters and result as of `tree.tree_block`."""
     classes = p.by_label.size
@@ -58,7 +57,7 @@ def forest_block(
 
 
 @inlined
-def _answer(p: Pool, t: int, leaf: int, naive: int) -> int:
+def _answer(p: L.Pool, t: int, leaf: int, naive: int) -> int:
     """Write a tree's probabilities to `_BY_CLASS_ROW`; return the first class by label with the greatest, or -1."""
     for c in range(p.by_label.size):
         p.room[_BY_CLASS_ROW, c] = 0.0
@@ -76,7 +75,7 @@ def _answer(p: Pool, t: int, leaf: int, naive: int) -> int:
 
 
 @inlined
-def _add_votes(p: Pool, t: int, e: int, known: int, votes: Any, sequence: Any) -> int:
+def _add_votes(p: L.Pool, t: int, e: int, known: int, votes: Any, sequence: Any) -> int:
     """Add a tree's probabilities times its accuracy; return how many classes have votes now."""
     accuracy = 0.0
     if p.scores[t, L.EVENTS] > 0.0:
@@ -116,7 +115,7 @@ def _conclude(e: int, known: int, votes: Any, sequence: Any, labels: Any) -> Non
 
 @inlined
 def _learn(
-    p: Pool, t: int, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int
+    p: L.Pool, t: int, leaf: int, said: int, naive: int, answer: int, X: Any, e: int, order: Any, label: int
 ) -> None:
     """One round of `learn_one`: tree `t`, its background tree and its detectors."""
     models = p.option[L.MODELS]
@@ -132,24 +131,13 @@ def _learn(
     for learner in (background, t):
         if learner == t or p.tree[background, L.EXISTS] == 1:
             p.seen[learner, label] = 1
-            asked = learner == t
-            learn_below(
-                p,
-                learner,
-                leaf if asked else 0,
-                X,
-                e,
-                order,
-                label,
-                float(draw),
-                said if asked else UNASKED,
-                naive if asked else UNASKED,
-            )
+            asked = leaf if learner == t else 0
+            learn_class_below(p, learner, asked, X, e, order, label, 0.0, float(draw), said, naive)
     watch_error(p, t, 0.0 if hit else 1.0)
 
 
 @inlined
-def watch_error(p: Pool, t: int, error: float) -> None:
+def watch_error(p: L.Pool, t: int, error: float) -> None:
     """Update the detectors of tree `t`; a warning plants a background tree, and a drift replaces the tree."""
     background = p.option[L.MODELS] + t
     if p.tree[t, L.WARNING] != 0:
@@ -180,7 +168,7 @@ def watch_error(p: Pool, t: int, error: float) -> None:
 
 
 @bare_kernel
-def _clear(p: Pool, t: int) -> None:
+def _clear(p: L.Pool, t: int) -> None:
     """Make a tree one that does not exist."""
     for field in (L.ROOT, L.EXISTS, L.ACTIVE_LEAVES, L.INACTIVE_LEAVES, L.LEARNED):
         p.tree[t, field] = 0

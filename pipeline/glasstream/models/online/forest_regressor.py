@@ -8,13 +8,12 @@ from glasstream.models.online import layout as L
 from glasstream.models.online.arena import has_room
 from glasstream.models.online.descent import find_leaf
 from glasstream.models.online.forest import watch_error
-from glasstream.models.online.leaves import square
-from glasstream.models.online.targets import answer_of, variance
-from glasstream.models.online.tree_regressor import learn_target_below
+from glasstream.models.online.growing import learn_target_below
+from glasstream.models.online.leaves import UNASKED
+from glasstream.models.online.moments import square, variance
+from glasstream.models.online.targets import answer_of
 from glasstream.models.online.twister import poisson
 from glasstream.models.predictors.kernels.average import mean_of_row, median_of_row, sum_of_row
-
-Pool = Any
 
 _ANSWERS = 0
 """Row of `room`: what each tree predicts."""
@@ -26,7 +25,7 @@ _WEIGHTS = 2
 
 @bare_kernel
 def forest_regressor_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, most: float, values: Any, outcomes: Any
+    p: L.Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, most: float, values: Any, outcomes: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; parameters and result as of `tree_regressor_block`.
 
@@ -55,7 +54,7 @@ def forest_regressor_block(
 
 
 @inlined
-def _combined(p: Pool) -> float:
+def _combined(p: L.Pool) -> float:
     """Return the prediction of the forest: the median of its trees' predictions, or their mean, which may be weighted.
 
     River takes the mean, not the sum, of predictions times weights that add up to 1. The larger the error of a tree,
@@ -80,7 +79,7 @@ def _combined(p: Pool) -> float:
 
 
 @inlined
-def _learn(p: Pool, t: int, answer: float, X: Any, e: int, order: Any, y: float) -> bool:
+def _learn(p: L.Pool, t: int, answer: float, X: Any, e: int, order: Any, y: float) -> bool:
     """One round of `learn_one`; return False where River raises an OverflowError, after which it learns no more."""
     error = y - answer
     squared = square(error, p.number[L.TWO])
@@ -94,7 +93,7 @@ def _learn(p: Pool, t: int, answer: float, X: Any, e: int, order: Any, y: float)
     background = p.option[L.MODELS] + t
     for learner in (background, t):
         learns = learner == t or p.tree[background, L.EXISTS] == 1
-        if learns and not learn_target_below(p, learner, X, e, order, y, float(draw)):
+        if learns and not learn_target_below(p, learner, 0, X, e, order, 0, y, float(draw), UNASKED, UNASKED):
             return False
     if p.tree[t, L.WARNING] != 0 or p.tree[t, L.DRIFT] != 0:
         watch_error(p, t, _scaled(p, t, error))
@@ -102,7 +101,7 @@ def _learn(p: Pool, t: int, answer: float, X: Any, e: int, order: Any, y: float)
 
 
 @inlined
-def _scaled(p: Pool, t: int, error: float) -> float:
+def _scaled(p: L.Pool, t: int, error: float) -> float:
     """Return the error between 0 and 1 if it is within three standard deviations: `_drift_detector_input`."""
     scores = p.scores
     before = scores[t, L.NORM + 1]

@@ -13,50 +13,24 @@ FIRST: Final = 8
 
 # --- Node --------------------------------------------------------------------------------------------------------
 NODE: Final = 24
-KIND: Final = 0
-DEPTH: Final = 1
-WEIGHTS: Final = 2
-CLASSES: Final = 3
-"""Classes that the node has seen."""
-CLASS_ROOM: Final = 4
-"""Classes for which `WEIGHTS`, the block and its tables have room."""
-FEATURE: Final = 5
-VALUE: Final = 6
-"""A float: the threshold of a numeric branch, the category of a nominal one."""
-LEFT: Final = 7
-"""The left child; of a multiway branch the first."""
-RIGHT: Final = 8
-"""The right child; of a multiway branch the last."""
-NEXT: Final = 9
-"""The next child of the same multiway branch."""
-CASE: Final = 10
-"""A float: the category with which a multiway branch leads here."""
-BLOCK: Final = 11
-SLOTS: Final = 12
-SLOT_ROOM: Final = 13
-ACTIVE: Final = 14
-MAJORITY_RIGHT: Final = 15
-BAYES_RIGHT: Final = 16
-LAST: Final = 17
-"""A float: the leaf's weight at its last attempt to split."""
-SUBSET: Final = 18
-SUBSET_SIZE: Final = 19
-ALTERNATE: Final = 20
-DETECTOR: Final = 21
-ERROR_COUNT: Final = 22
+KIND, DEPTH, WEIGHTS, CLASSES, CLASS_ROOM, FEATURE, VALUE, LEFT, RIGHT, NEXT, CASE, BLOCK, SLOTS, SLOT_ROOM = range(14)
+"""`CLASSES` is how many the node has seen; `WEIGHTS`, the block and its tables have room for `CLASS_ROOM`. `VALUE`, a
+float, is the threshold of a numeric branch, or the category of a nominal one; `CASE`, a float, the category with which
+a multiway branch leads here. `LEFT` and `RIGHT` are of a multiway branch the first and the last child, and `NEXT` is
+the next child of the same branch.
+"""
+ACTIVE, MAJORITY_RIGHT, BAYES_RIGHT, LAST, SUBSET, SUBSET_SIZE, ALTERNATE, DETECTOR = range(14, 22)
+"""`LAST`, a float, is the leaf's weight at its last attempt to split."""
+ERROR_COUNT, ERROR_MEAN = range(22, 24)
 FLOATS: Final = 22
-"""Number of classes of a node whose weights are floats, in a forest of classifiers. A split has given them to the node.
+"""In a forest of classifiers, number of classes of a node whose weights are floats. A split has given them to the node.
 They come before the classes that it met later, whose weights are integers, as those of bagging are.
 """
-ERROR_MEAN: Final = 23
 
 DEEPEST: Final = 5_000
 """Levels of a tree; River's own recursion ends earlier."""
 
-LEAF: Final = 0
-NUMERIC: Final = 1
-NOMINAL: Final = 2
-MULTIWAY: Final = 3
+LEAF, NUMERIC, NOMINAL, MULTIWAY = range(4)
 
 # --- Weights: pairs of a float and a class ------------------------------------------------------------------------
 PAIR: Final = 2
@@ -64,75 +38,44 @@ CLASS: Final = 1
 
 # --- Slot of a block: a header, then a row a class ----------------------------------------------------------------
 HEADER: Final = 8
-SLOT_FEATURE: Final = 0
-SLOT_CLASSES: Final = 1
-"""Classes that the slot's splitter knows."""
-TABLE: Final = 2
-"""Only of a nominal slot: its categories (floats), then the weights of each category, a class after the other."""
-CATEGORIES: Final = 3
-CATEGORY_ROOM: Final = 4
+SLOT_FEATURE, SLOT_CLASSES, TABLE, CATEGORIES, CATEGORY_ROOM, SEARCH = range(6)
+"""`SLOT_CLASSES` is how many classes the slot's splitter knows. `TABLE` is only of a nominal slot: its categories
+(floats), then the weights of each category, a class after the other. `SEARCH` is only of a regressor: the root of the
+search tree of a numeric feature.
+"""
 
 ROW: Final = 8
-COUNT: Final = 0
-"""Of a Gaussian its weight; of a nominal slot the weight of all categories."""
-MEAN: Final = 1
-SQUARES: Final = 2
-LEAST: Final = 3
-MOST: Final = 4
-CURVE: Final = 5
-"""-2 times the variance, or 0 where there is no density."""
-PEAK: Final = 6
-"""Half the logarithm of the variance."""
+COUNT, MEAN, SQUARES, LEAST, MOST, CURVE, PEAK, ORDER = range(8)
+"""`COUNT` is of a Gaussian its weight, and of a nominal slot the weight of all categories. `CURVE` is -2 times the
+variance, or 0 where there is no density; `PEAK` is half the logarithm of the variance. `ORDER`, in row q, is the q-th
+class that the slot's splitter came to know.
+"""
 KNOWN: Final = 1
 """Of a nominal slot: 1.0 if the splitter knows the class."""
-ORDER: Final = 7
-"""In row q: the q-th class that the slot's splitter came to know."""
 
 FIRST_CATEGORIES: Final = 4
 """Categories for which a new table has room."""
 
 # --- Target: what a node of a regressor has seen, at the address `WEIGHTS` -----------------------------------------
-TARGET: Final = 12
-SEEN: Final = 0
-"""The weight that the node has seen. A regressor's node has one class, of which this is the weight."""
-AVERAGE: Final = 2
-DEVIATION: Final = 3
-"""The sum of squared deviations from the average."""
-MEAN_LOSS: Final = 4
-MODEL_LOSS: Final = 5
-INTERCEPT: Final = 6
-STEPS: Final = 7
-ENTRIES: Final = 8
-"""The weights of the leaf's linear model: pairs of a float and a feature, in the order of River's dict."""
-ENTRY_COUNT: Final = 9
-ENTRY_ROOM: Final = 10
-ERROR_DEVIATION: Final = 11
+TARGET: Final = 11
+SEEN, AVERAGE, DEVIATION, MEAN_LOSS, MODEL_LOSS, INTERCEPT, STEPS, ENTRIES, ENTRY_COUNT, ENTRY_ROOM = range(10)
+ERROR_DEVIATION: Final = 10
+"""A regressor's node has one class, of which `SEEN` is the weight, and room for none. `DEVIATION` is the sum of squared
+deviations from the average. `ENTRIES` are the weights of the leaf's linear model: pairs of a float and a feature, in
+the order of River's dict.
+"""
 
-# --- Slot of a regressor: a header only; SEARCH is the root of the search tree of a numeric feature -----------------
-SEARCH: Final = 5
+# --- Slot of a regressor: a header only ------------------------------------------------------------------------------
 CASES: Final = 4
 """Words of a category in a table: the category, and the count, mean and deviation of its targets."""
 POINT: Final = 7
 """Words of a node of a search tree."""
-POINT_VALUE: Final = 0
-POINT_SEEN: Final = 1
-"""The count, mean and deviation of the targets at this value, and of those that went to the left."""
-POINT_LEFT: Final = 4
-POINT_RIGHT: Final = 5
-POINT_ABOVE: Final = 6
+POINT_VALUE, POINT_SEEN = range(2)
+"""From `POINT_SEEN` on: count, mean and deviation of the targets at this value, and of those that went to the left."""
+POINT_LEFT, POINT_RIGHT, POINT_ABOVE = range(4, 7)
 
 # --- Detector: a header, then the number of buckets, their totals and their variances, a row after the other ----------
-WIDTH: Final = 0
-TOTAL: Final = 1
-VARIANCE: Final = 2
-TOTAL_WIDTH: Final = 3
-TICK: Final = 4
-ROWS: Final = 5
-ROW_ROOM: Final = 6
-DETECTED: Final = 7
-DETECTIONS: Final = 8
-BUCKETS: Final = 9
-MOST_BUCKETS: Final = 10
+WIDTH, TOTAL, VARIANCE, TOTAL_WIDTH, TICK, ROWS, ROW_ROOM, DETECTED, DETECTIONS, BUCKETS, MOST_BUCKETS = range(11)
 DETECTOR_HEADER: Final = 12
 FEW_ROWS: Final = 12
 MANY_ROWS: Final = 52
@@ -142,80 +85,44 @@ LARGEST_COUNT: Final = 2**62
 """Of ticks, detections and buckets."""
 
 # --- Tree: a row of int64 -------------------------------------------------------------------------------------------
-ROOT: Final = 0
-EXISTS: Final = 1
-ACTIVE_LEAVES: Final = 2
-INACTIVE_LEAVES: Final = 3
-LEARNED: Final = 4
-"""The weight that the tree has learned."""
-WARNING: Final = 5
-"""Of a forest's tree: its detector of warnings."""
-DRIFT: Final = 6
-WARNED: Final = 7
-DRIFTED: Final = 8
-ALTERNATES: Final = 9
-PRUNED: Final = 10
-SWITCHED: Final = 11
 TREE: Final = 12
+ROOT, EXISTS, ACTIVE_LEAVES, INACTIVE_LEAVES, LEARNED, WARNING, DRIFT, WARNED, DRIFTED, ALTERNATES, PRUNED, SWITCHED = (
+    range(12)
+)
+"""`LEARNED` is the weight that the tree has learned; `WARNING` and `DRIFT` are the detectors of a forest's tree."""
 
 # --- Scores: a row of float64 for each tree ---------------------------------------------------------------------------
-RIGHT_EVENTS: Final = 0
-EVENTS: Final = 1
 CLASS_SCORES: Final = 2
 """Words that a forest of classifiers has for each tree."""
-
-SCORED: Final = 0
-"""Of a regressor: events, and the mean of their squared errors."""
-LOSS: Final = 1
-NORM: Final = 2
-"""Count, mean and deviation of the errors: with them a forest scales the errors that its detectors get."""
+RIGHT_EVENTS, EVENTS = range(2)
 TARGET_SCORES: Final = 5
+SCORED, LOSS, NORM = range(3)
+"""Of a regressor: events, and the mean of their squared errors. From `NORM` on: count, mean and deviation of the
+errors, with which a forest scales the errors that its detectors get.
+"""
 
 # --- Control: int64 -------------------------------------------------------------------------------------------------
-USED: Final = 0
-BUDGET: Final = 1
-"""Words that a copy may write."""
-MOST_CLASSES: Final = 2
-MOST_SLOTS: Final = 3
-MOST_CATEGORIES: Final = 4
-HEIGHT: Final = 5
-DEMAND: Final = 6
-"""Free words that the next event needs at most: set when a kernel returns early, and after a copy."""
-NOMINAL_FEATURES: Final = 7
-MOST_ENTRIES: Final = 8
+USED, BUDGET, MOST_CLASSES, MOST_SLOTS, MOST_CATEGORIES, HEIGHT, DEMAND, NOMINAL_FEATURES, MOST_ENTRIES = range(9)
+"""`BUDGET` is how many words a copy may write; `DEMAND` how many free words the next event needs at most, set when a
+kernel returns early, and after a copy.
+"""
 CONTROL: Final = 9
 
 # --- Options: int64 ---------------------------------------------------------------------------------------------------
-FAMILY: Final = 0
-CRITERION: Final = 1
-PREDICTION: Final = 2
-MAX_DEPTH: Final = 3
-CANDIDATES: Final = 4
-"""Thresholds that are tried for a numeric feature."""
-BINARY_ONLY: Final = 5
-PREPRUNE: Final = 6
-BOOTSTRAP: Final = 7
-MODELS: Final = 8
-WEIGHTED: Final = 9
-SUBSET_MOST: Final = 10
-POOL_MOST: Final = 11
-"""The largest population of which `random.sample` makes a pool."""
-LABEL_ONE: Final = 12
-LABEL_ZERO: Final = 13
-"""The classes that equal 1 and 0, or -1: the Hellinger distance knows no other."""
-REGRESSION: Final = 14
-DIGITS: Final = 15
-"""Decimal places to which a regressor rounds features, or -1."""
-MEDIAN: Final = 16
-"""Whether a forest predicts the median of what its trees predict, not the mean."""
+FAMILY, CRITERION, PREDICTION, MAX_DEPTH, CANDIDATES, BINARY_ONLY, PREPRUNE, BOOTSTRAP, MODELS, WEIGHTED = range(10)
+"""`CANDIDATES` is how many thresholds are tried for a numeric feature."""
+SUBSET_MOST, POOL_MOST, LABEL_ONE, LABEL_ZERO, REGRESSION, DIGITS, MEDIAN = range(10, 17)
+"""`POOL_MOST` is the largest population of which `random.sample` makes a pool. `LABEL_ONE` and `LABEL_ZERO` are the
+classes that equal 1 and 0, or -1: the Hellinger distance knows no other. `DIGITS` are the decimal places to which a
+regressor rounds features, or -1. `MEDIAN` says whether a forest predicts the median of what its trees predict, not the
+mean.
+"""
 OPTIONS: Final = 17
 
-SILENT: Final = 0
-"""How a kernel answers an event: it learns only."""
-ANSWERS: Final = 1
-"""It predicts the event, and then learns it if it has a class."""
-FINITE: Final = 2
-"""The same, but it does not learn an event with votes that are not finite."""
+SILENT, ANSWERS, FINITE = range(3)
+"""How a kernel answers an event: it learns only; it predicts the event, and then learns it if it has a class; the same,
+but it does not learn an event with votes that are not finite.
+"""
 REFUSED: Final = -2
 """In the place of a predicted class: the votes are not finite, and the event has not been learned."""
 ANSWERED: Final = 0
@@ -225,74 +132,28 @@ RAISED: Final = -3
 DIVIDED: Final = -4
 """Learning the event raised River's ZeroDivisionError, at a branch of an adaptive tree."""
 
-TREE_FAMILY: Final = 0
-ADAPTIVE_FAMILY: Final = 1
-FOREST_FAMILY: Final = 2
-TREE_REGRESSOR: Final = 3
-ADAPTIVE_REGRESSOR: Final = 4
-FOREST_REGRESSOR: Final = 5
-
-GINI: Final = 0
-INFO_GAIN: Final = 1
-HELLINGER: Final = 2
-
-MAJORITY: Final = 0
-BAYES: Final = 1
-BAYES_ADAPTIVE: Final = 2
-
-MEAN_LEAF: Final = 0
-MODEL_LEAF: Final = 1
-ADAPTIVE_LEAF: Final = 2
+TREE_FAMILY, ADAPTIVE_FAMILY, FOREST_FAMILY, TREE_REGRESSOR, ADAPTIVE_REGRESSOR, FOREST_REGRESSOR = range(6)
+GINI, INFO_GAIN, HELLINGER = range(3)
+MAJORITY, BAYES, BAYES_ADAPTIVE = range(3)
+MEAN_LEAF, MODEL_LEAF, ADAPTIVE_LEAF = range(3)
 
 # --- Numbers: float64 -------------------------------------------------------------------------------------------------
-GRACE: Final = 0
-TAU: Final = 1
-LOG_DELTA: Final = 2
-BRANCH_FRACTION: Final = 3
-SHARE: Final = 4
-BAYES_WEIGHT: Final = 5
-TWO: Final = 6
-HALF: Final = 7
-HALF_LOG_TAU: Final = 8
-ROOT_TWO: Final = 9
-SWITCH_LOG: Final = 10
-SWITCH_WINDOW: Final = 11
-POISSON_LIMIT: Final = 12
-DECAY: Final = 13
-LEAST_SAMPLES: Final = 14
-RATE: Final = 15
-INTERCEPT_START: Final = 16
-INTERCEPT_RATE: Final = 17
-CLIP: Final = 18
-POWER_OF_TEN: Final = 19
-SIGNIFICANCE: Final = 20
-NUMBERS: Final = 21
+GRACE, TAU, LOG_DELTA, BRANCH_FRACTION, SHARE, BAYES_WEIGHT, TWO, HALF, HALF_LOG_TAU, ROOT_TWO, SWITCH_LOG = range(11)
+SWITCH_WINDOW, POISSON_LIMIT, DECAY, LEAST_SAMPLES, RATE, INTERCEPT_START, INTERCEPT_RATE, CLIP = range(11, 19)
+POWER_OF_TEN, SIGNIFICANCE, NUMBERS = range(19, 22)
 
 # --- Parameters of detectors: float64[2, 5], of warnings and of drifts ------------------------------------------------
-DELTA: Final = 0
-CLOCK: Final = 1
-BUCKETS_A_ROW: Final = 2
-LEAST_WINDOW: Final = 3
-DETECTOR_GRACE: Final = 4
+DELTA, CLOCK, BUCKETS_A_ROW, LEAST_WINDOW, DETECTOR_GRACE = range(5)
 
 # --- Kinds of features ------------------------------------------------------------------------------------------------
-IS_UNKNOWN: Final = -1
-"""A feature that a leaf may watch and of which no value is known; to kernels a number."""
-IS_NUMBER: Final = 0
-IS_NOMINAL_NUMBER: Final = 1
-IS_TEXT: Final = 2
+IS_UNKNOWN, IS_NUMBER, IS_NOMINAL_NUMBER, IS_TEXT = range(-1, 3)
+"""Unknown is a feature that a leaf may watch and of which no value is known; to kernels a number."""
 
 # --- The best split of a leaf: float64 --------------------------------------------------------------------------------
-MERIT: Final = 0
-SECOND: Final = 1
-SUGGESTIONS: Final = 2
-BEST_KIND: Final = 3
-BEST_SLOT: Final = 4
-BEST_VALUE: Final = 5
+MERIT, SECOND, SUGGESTIONS, BEST_KIND, BEST_SLOT, BEST_VALUE = range(6)
 BEST_LEFT: Final = 6
-"""Of a regressor: the count, mean and deviation of the targets of the left child, then of the right one."""
-BEST_RIGHT: Final = 9
-BEST: Final = 12
+"""Of a regressor: the count, mean and deviation of the targets of the left child."""
+BEST: Final = 9
 
 MOST_DEMAND: Final = 2**30
 """Largest demand of one event, in words: 8 GiB, of which memory holds only what is written."""

@@ -51,24 +51,20 @@ def _names(value: Any) -> bool:
     return value is None or (isinstance(value, list) and all(isinstance(name, str) for name in value))
 
 
-def _adwin(value: Any) -> bool:
-    limits = (_number(1e-300, 1.0), _whole(1, 2**31), _whole(2, 64), _whole(1, 2**31 - 1), _whole(0, 2**31 - 1))
-    return isinstance(value, list) and len(value) == len(limits) and all(map(_holds, limits, value))
-
-
-def _linear(value: Any) -> bool:
-    limits = (_number(-1e300, 1e300),) * 3 + (_number(0.0, 1e300),)
-    return isinstance(value, list) and len(value) == len(limits) and all(map(_holds, limits, value))
+def _list_of(*checks: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: (
+        isinstance(value, list)
+        and len(value) == len(checks)
+        and all(check(one) for check, one in zip(checks, value, strict=True))
+    )
 
 
 def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or check(value)
 
 
-def _holds(check: Callable[[Any], bool], value: Any) -> bool:
-    return check(value)
-
-
+_adwin = _list_of(_number(1e-300, 1), _whole(1, 2**31), _whole(2, 64), _whole(1, 2**31 - 1), _whole(0, 2**31 - 1))
+_linear = _list_of(*(_number(-1e300, 1e300),) * 3, _number(0.0, 1e300))
 _SWITCH: Final = _one_of(False, True)
 OF_TREES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "grace_period": (_number(0, 2**53), "a number from 0 on"),
@@ -79,7 +75,7 @@ OF_TREES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "leaf_prediction": (_one_of(*_PREDICTIONS), "one of " + ", ".join(_PREDICTIONS)),
     "nb_threshold": (_number(-1e300, 1e300), "a number"),
     "nominal_attributes": (_names, "names as text"),
-    "splitter": (lambda value: value is None or _whole(0, _MANY)(value), "GaussianSplitter"),
+    "splitter": (_or_none(_whole(0, _MANY)), "GaussianSplitter"),
     "binary_split": (_SWITCH, "a boolean"),
     "min_branch_fraction": (_number(0.0, 1.0), "in [0, 1]"),
     "max_share_to_split": (_number(-1e300, 1e300), "a number"),
@@ -109,7 +105,7 @@ _OF_ADAPTIVE_TREES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "seed": (lambda value: value is None or type(value) is int, "a whole number"),
 }
 _OF_FORESTS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    "max_depth": (lambda value: value is None or _whole(0, L.DEEPEST - 2)(value), f"at most {L.DEEPEST - 2}"),
+    "max_depth": (_or_none(_whole(0, L.DEEPEST - 2)), f"at most {L.DEEPEST - 2}"),
     "n_models": (_whole(1, _MANY), "a whole number"),
     "max_features": (
         lambda value: value is None or value in ("sqrt", "log2") or type(value) in (int, float),
@@ -117,8 +113,8 @@ _OF_FORESTS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     ),
     "lambda_value": (_number(0, 700), "a number from 0 to 700"),
     "disable_weighted_vote": (_SWITCH, "a boolean"),
-    "drift_detector": (lambda value: value is None or _adwin(value), "ADWIN or NoDrift"),
-    "warning_detector": (lambda value: value is None or _adwin(value), "ADWIN or NoDrift"),
+    "drift_detector": (_or_none(_adwin), "ADWIN or NoDrift"),
+    "warning_detector": (_or_none(_adwin), "ADWIN or NoDrift"),
     "seed": (lambda value: value is None or type(value) is int, "a whole number"),
 }
 OF: Final[Mapping[int, Mapping[str, tuple[Callable[[Any], bool], str]]]] = {

@@ -29,37 +29,18 @@ from glasstream.models.predictors.slots import ABSENT, Slots
 _LOG_TAU: Final = math.log(math.tau)
 _RULES: Final = {L.ADAPTIVE_FAMILY: "scaled", L.FOREST_FAMILY: "shares"}
 
+_FORMS: Final[tuple[Any, Any]] = walk.Branches, walk.Votes
+
 _BRANCHES, _CASES, _LEAVES, _ENTRIES, _TERMS, _DENSITIES, _CATEGORIES, _LOGS = range(8)
 """Places of `_Written.used`."""
 
 
 class _Written(NamedTuple):
-    """What the kernel has written: the fields of `walk.Branches` and `walk.Votes`, with room at their ends."""
+    """What the kernel has written, with room at the ends of arrays."""
 
-    kind: Array
-    feature: Array
-    threshold: Array
-    first: Array
-    last: Array
-    common: Array
-    alternate: Array
-    case_value: Array
-    case_child: Array
-    start: Array
-    label: Array
-    vote: Array
-    bayes: Array
-    error: Array
-    term_start: Array
-    term_feature: Array
-    term_first: Array
-    term_last: Array
-    term_log: Array
-    centre: Array
-    curvature: Array
-    peak: Array
-    category: Array
-    log: Array
+    branches: walk.Branches
+    votes: walk.Votes
+    """Of a regressor, `start`, `label`, `vote` and `error` hold the fields of `walk.Means`."""
     address: Array
     """int64[nodes]: where each node lies in the arena."""
     weight: Array
@@ -110,7 +91,8 @@ def compile_live_regressor(state: State, pool: Pool, slots: Slots) -> Regression
     roots = pool.tree[trees, L.ROOT]
     _write_trees(pool, roots, np.zeros(0, np.int64), slot_of, starts, values, _LOG_TAU, written)
     leaves, entries = int(written.used[_LEAVES]), int(written.used[_ENTRIES])
-    arrays = (written.error[:leaves], written.start[: leaves + 1], written.label[:entries], written.vote[:entries])
+    votes = written.votes
+    arrays = (votes.error[:leaves], votes.start[: leaves + 1], votes.label[:entries], votes.vote[:entries])
     means = sealed_tuple(walk.Means, [array.copy() for array in arrays])
     rule, weights = state.parameters.get("aggregation_method", "mean"), [1.0] * len(trees)
     if pool.option[L.WEIGHTED] and state.shape == L.FOREST_FAMILY:
@@ -135,32 +117,36 @@ def _inputs(state: State, slots: Slots) -> tuple[Array, Array, Array]:
     return slot_of, starts, np.array(values, np.float64)
 
 
+def _sizes(*counts: int) -> tuple[list[int], list[int]]:
+    """Return the sizes of the arrays in `walk.Branches` and `walk.Votes`, without roots."""
+    nodes, cases, leaves, entries, terms, densities, categories, logs = counts
+    votes = [leaves + 1, entries, entries, leaves, leaves, leaves + 1, *[terms] * 4, *[densities] * 3, categories, logs]
+    return [*[nodes] * 7, cases, cases, 0], votes
+
+
 def _room(words: int) -> _Written:
     """Return arrays that are long enough for an arena of `words` words. Pages that are not written cost nothing."""
     nodes, rows, pairs = words // L.NODE + 1, words // L.ROW + 1, words // L.PAIR + 1
-    sizes = [nodes] * 9 + [nodes + 1, pairs, pairs, nodes, nodes, nodes + 1] + [rows] * 7 + [words, words]
-    written = (*fields(walk.Branches)[:-1], *fields(walk.Votes))
-    arrays = [np.empty(size, dtype) for size, (_, dtype, _) in zip(sizes, written, strict=True)]
-    made = _Written(
-        *[*arrays, np.empty(nodes, np.int64), np.empty(nodes), np.empty(words, np.int64), np.zeros(8, np.int64)]
+    branches, votes = (
+        kind._make(np.empty(size, dtype) for size, (_, dtype, _) in zip(sizes, fields(kind), strict=True))
+        for kind, sizes in zip(_FORMS, _sizes(nodes, nodes, nodes, pairs, rows, rows, words, words), strict=True)
     )
-    made.start[0] = made.term_start[0] = 0
-    return made
+    votes.start[0] = votes.term_start[0] = 0
+    rest = np.empty(nodes, np.int64), np.empty(nodes), np.empty(words, np.int64), np.zeros(8, np.int64)
+    return _Written(branches, votes, *rest)
 
 
 def _taken(written: _Written, roots: Array) -> tuple[walk.Branches, walk.Votes]:
-    nodes, cases, leaves, entries, terms, densities, categories, logs = written.used.tolist()
-    sizes = [nodes] * 7 + [cases] * 2 + [leaves + 1, entries, entries, leaves, leaves, leaves + 1] + [terms] * 4
-    sizes += [densities] * 3 + [categories, logs]
-    arrays = [sealed(array[:size].copy(), array.dtype) for array, size in zip(written, sizes, strict=False)]
-    others = len(walk.Branches._fields) - 1
-    branches = walk.Branches(*[*arrays[:others], sealed(roots, np.int32)])
-    return branches, walk.Votes(*arrays[others:])
+    branches, votes = (
+        kind._make(sealed(array[:size].copy(), array.dtype) for array, size in zip(arrays, sizes, strict=True))
+        for kind, arrays, sizes in zip(_FORMS, written[:2], _sizes(*written.used.tolist()), strict=True)
+    )
+    return branches._replace(root=sealed(roots, np.int32)), votes
 
 
 @bare_kernel
 def _write_trees(
-    p: Pool, roots: Any, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
+    p: L.Pool, roots: Any, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
 ) -> None:
     """Write trees one after the other, and replace the address of each root by its number, -1 for an empty tree."""
     for t in range(roots.size):
@@ -169,9 +155,10 @@ def _write_trees(
 
 @bare_kernel
 def _write_tree(
-    p: Pool, root: int, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
+    p: L.Pool, root: int, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
 ) -> int:
     """Write a tree after those that are written; return the number of its root, or -1 for an empty tree."""
+    branches = out.branches
     if root == 0:
         return -1
     F, I = p.F, p.I
@@ -182,13 +169,13 @@ def _write_tree(
     while at < end:  # grows in the loop: a level after the other
         node = out.address[at]
         kind = I[node + L.KIND]
-        out.alternate[at] = -1
-        out.common[at] = -1
-        out.threshold[at] = 0.0
-        out.feature[at] = 0
+        branches.alternate[at] = -1
+        branches.common[at] = -1
+        branches.threshold[at] = 0.0
+        branches.feature[at] = 0
         if kind == L.LEAF:
-            out.kind[at] = walk.LEAF
-            out.first[at], out.last[at], out.common[at] = out.used[_LEAVES], 0, 0
+            branches.kind[at] = walk.LEAF
+            branches.first[at], branches.last[at], branches.common[at] = out.used[_LEAVES], 0, 0
             out.weight[at] = total(p, node)
             if p.option[L.REGRESSION] == 1:
                 _write_target_leaf(p, node, slot_of, out)
@@ -202,26 +189,26 @@ def _write_tree(
             out.address[end] = child
             end += 1
             child = sibling(p, node, child)
-        out.first[at], out.last[at] = first, first + 1
-        out.common[at] = end - first  # the number of children until all weights are known
+        branches.first[at], branches.last[at] = first, first + 1
+        branches.common[at] = end - first  # the number of children until all weights are known
         feature = I[node + L.FEATURE]
         slot = slot_of[feature]
         if kind == L.NUMERIC:
-            out.kind[at] = walk.NUMERIC_BINARY
-            out.threshold[at] = F[node + L.VALUE]
+            branches.kind[at] = walk.NUMERIC_BINARY
+            branches.threshold[at] = F[node + L.VALUE]
         elif kind == L.NOMINAL:
-            out.kind[at] = walk.NOMINAL_BINARY
-            out.threshold[at] = np.nan if slot < 0 else _value(p, feature, F[node + L.VALUE], starts, values)
+            branches.kind[at] = walk.NOMINAL_BINARY
+            branches.threshold[at] = np.nan if slot < 0 else _value(p, feature, F[node + L.VALUE], starts, values)
         elif slot >= 0:
-            out.kind[at] = walk.NOMINAL_MULTIWAY
+            branches.kind[at] = walk.NOMINAL_MULTIWAY
             _write_cases(p, at, first, end, feature, starts, values, out)
         if slot < 0:
-            out.kind[at] = walk.UNTESTED
+            branches.kind[at] = walk.UNTESTED
         else:
-            out.feature[at] = slot
+            branches.feature[at] = slot
         if I[node + L.ALTERNATE] != 0:
             out.address[end] = I[node + L.ALTERNATE]
-            out.alternate[at] = end
+            branches.alternate[at] = end
             end += 1
         at += 1
     out.used[_BRANCHES] = end
@@ -230,7 +217,7 @@ def _write_tree(
 
 
 @inlined
-def _value(p: Pool, feature: int, category: float, starts: Any, values: Any) -> float:
+def _value(p: L.Pool, feature: int, category: float, starts: Any, values: Any) -> float:
     """Return the number in a row that represents a category, or NaN if no row can hold it."""
     if p.kind[feature] == L.IS_TEXT:
         return values[starts[feature] + np.int64(category)]
@@ -238,16 +225,17 @@ def _value(p: Pool, feature: int, category: float, starts: Any, values: Any) -> 
 
 
 @bare_kernel
-def _write_cases(p: Pool, at: int, first: int, end: int, feature: int, starts: Any, values: Any, out: Any) -> None:
+def _write_cases(p: L.Pool, at: int, first: int, end: int, feature: int, starts: Any, values: Any, out: Any) -> None:
     """Write the cases of a multiway branch, sorted by value."""
+    branches = out.branches
     begin = to = out.used[_CASES]
     for child in range(first, end):
         value = _value(p, feature, p.F[out.address[child] + L.CASE], starts, values)
         if value == value:
-            out.case_value[to], out.case_child[to] = value, child
+            branches.case_value[to], branches.case_child[to] = value, child
             to += 1
-    _sort(out.case_value, out.case_child, begin, to)
-    out.first[at], out.last[at] = begin, to
+    _sort(branches.case_value, branches.case_child, begin, to)
+    branches.first[at], branches.last[at] = begin, to
     out.used[_CASES] = to
 
 
@@ -267,15 +255,16 @@ def _sort(values: Any, numbers: Any, begin: int, end: int) -> None:
 
 
 @bare_kernel
-def _write_common(p: Pool, begin: int, end: int, out: Any) -> None:
+def _write_common(p: L.Pool, begin: int, end: int, out: Any) -> None:
     """Write the children that have seen most. A branch has seen the sum of its children, in their order."""
+    branches = out.branches
     child = end
     for at in range(end - 1, begin - 1, -1):
-        if out.kind[at] == walk.LEAF:
+        if branches.kind[at] == walk.LEAF:
             continue
-        if out.alternate[at] >= 0:
+        if branches.alternate[at] >= 0:
             child -= 1
-        count = out.common[at]
+        count = branches.common[at]
         child -= count
         added, rest = 0.0, 0.0
         best = child
@@ -284,66 +273,68 @@ def _write_common(p: Pool, begin: int, end: int, out: Any) -> None:
             if out.weight[one] > out.weight[best]:
                 best = one
         out.weight[at] = ended(added, rest)
-        out.common[at] = best
+        branches.common[at] = best
 
 
 @bare_kernel
-def _write_target_leaf(p: Pool, node: int, slot_of: Any, out: Any) -> None:
+def _write_target_leaf(p: L.Pool, node: int, slot_of: Any, out: Any) -> None:
     """Write the mean of a leaf as `error`, or its linear model: the intercept, and the weights sorted by slot."""
+    votes = out.votes
     F, I = p.F, p.I
     leaf, target, begin = out.used[_LEAVES], I[node + L.WEIGHTS], out.used[_ENTRIES]
     end = begin
     if answers_mean(p, node):
-        out.error[leaf] = F[target + L.AVERAGE]
+        votes.error[leaf] = F[target + L.AVERAGE]
     else:
-        out.error[leaf] = F[target + L.INTERCEPT]
+        votes.error[leaf] = F[target + L.INTERCEPT]
         for q in range(I[target + L.ENTRY_COUNT]):
             entry = I[target + L.ENTRIES] + L.PAIR * q
             slot = slot_of[I[entry + L.CLASS]]
             if slot >= 0:
-                out.label[end], out.vote[end] = slot, F[entry]
+                votes.label[end], votes.vote[end] = slot, F[entry]
                 end += 1
-        _sort(out.label, out.vote, begin, end)
+        _sort(votes.label, votes.vote, begin, end)
     out.used[_LEAVES], out.used[_ENTRIES] = leaf + 1, end
-    out.start[leaf + 1] = end
-    out.term_start[leaf + 1] = 0
+    votes.start[leaf + 1] = end
+    votes.term_start[leaf + 1] = 0
 
 
 @bare_kernel
 def _write_leaf(
-    p: Pool, node: int, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
+    p: L.Pool, node: int, place: Any, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
 ) -> None:
+    votes = out.votes
     F, I = p.F, p.I
     leaf = out.used[_LEAVES]
     seen = total(p, node)
     adaptive = p.option[L.FAMILY] == L.ADAPTIVE_FAMILY
     error = F[node + L.ERROR_MEAN] if adaptive else 0.0
-    out.bayes[leaf], out.error[leaf] = False, 0.0
+    votes.bayes[leaf], votes.error[leaf] = False, 0.0
     if not says_bayes(p, node):
         _write_shares(p, node, seen, adaptive, error, place, out)
     elif seen == 0.0:
         pass  # no votes
     elif I[node + L.CLASSES] == 1:
         entry = out.used[_ENTRIES]
-        out.label[entry] = place[I[I[node + L.WEIGHTS] + L.CLASS]]
-        out.vote[entry] = 1.0 * _scale(error * error)
+        votes.label[entry] = place[I[I[node + L.WEIGHTS] + L.CLASS]]
+        votes.vote[entry] = 1.0 * _scale(error * error)
         out.used[_ENTRIES] += 1
     else:
-        out.bayes[leaf], out.error[leaf] = True, error
+        votes.bayes[leaf], votes.error[leaf] = True, error
         weights = I[node + L.WEIGHTS]
         for j in range(I[node + L.CLASSES]):
             entry = out.used[_ENTRIES]
             weight = F[weights + L.PAIR * j]
-            out.label[entry] = place[I[weights + L.PAIR * j + L.CLASS]]
-            out.vote[entry] = math.log(weight / seen) if weight > 0.0 else 0.0
+            votes.label[entry] = place[I[weights + L.PAIR * j + L.CLASS]]
+            votes.vote[entry] = math.log(weight / seen) if weight > 0.0 else 0.0
             out.used[_ENTRIES] += 1
         for s in range(I[node + L.SLOTS]):
             slot = I[node + L.BLOCK] + s * (L.HEADER + L.ROW * I[node + L.CLASS_ROOM])
             if slot_of[I[slot + L.SLOT_FEATURE]] >= 0:
                 _write_term(p, node, slot, slot_of, starts, values, log_tau, out)
     out.used[_LEAVES] = leaf + 1
-    out.start[leaf + 1] = out.used[_ENTRIES]
-    out.term_start[leaf + 1] = out.used[_TERMS]
+    votes.start[leaf + 1] = out.used[_ENTRIES]
+    votes.term_start[leaf + 1] = out.used[_TERMS]
 
 
 @inlined
@@ -355,69 +346,71 @@ def _scale(factor: float) -> float:
 
 
 @inlined
-def _write_shares(p: Pool, node: int, seen: float, adaptive: bool, error: float, place: Any, out: Any) -> None:
+def _write_shares(p: L.Pool, node: int, seen: float, adaptive: bool, error: float, place: Any, out: Any) -> None:
     """Write the votes of a leaf that predicts by majority."""
+    votes = out.votes
     weights = p.I[node + L.WEIGHTS]
     begin = out.used[_ENTRIES]
     added, rest = 0.0, 0.0
     scale = _scale(seen)
     for j in range(p.I[node + L.CLASSES]):
         share = p.F[weights + L.PAIR * j] * scale
-        out.label[begin + j] = place[p.I[weights + L.PAIR * j + L.CLASS]]
-        out.vote[begin + j] = share
+        votes.label[begin + j] = place[p.I[weights + L.PAIR * j + L.CLASS]]
+        votes.vote[begin + j] = share
         added, rest = add(added, rest, share)
     out.used[_ENTRIES] += p.I[node + L.CLASSES]
     if adaptive:
         scale = _scale(ended(added, rest) * error * error)
         for entry in range(begin, out.used[_ENTRIES]):
-            out.vote[entry] *= scale
+            votes.vote[entry] *= scale
 
 
 @bare_kernel
 def _write_term(
-    p: Pool, node: int, slot: int, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
+    p: L.Pool, node: int, slot: int, slot_of: Any, starts: Any, values: Any, log_tau: float, out: Any
 ) -> None:
     """Write what a naive Bayes leaf knows of a feature."""
+    votes = out.votes
     F, I = p.F, p.I
     term = out.used[_TERMS]
     out.used[_TERMS] = term + 1
     feature = I[slot + L.SLOT_FEATURE]
     weights = I[node + L.WEIGHTS]
-    out.term_feature[term] = slot_of[feature]
+    votes.term_feature[term] = slot_of[feature]
     if I[slot + L.TABLE] == 0:
-        out.term_first[term], out.term_last[term], out.term_log[term] = out.used[_DENSITIES], -1, 0
+        votes.term_first[term], votes.term_last[term], votes.term_log[term] = out.used[_DENSITIES], -1, 0
         for j in range(I[node + L.CLASSES]):
             row = slot + L.HEADER + L.ROW * j
             density = out.used[_DENSITIES]
             out.used[_DENSITIES] = density + 1
-            out.centre[density], out.curvature[density], out.peak[density] = 0.0, 0.0, 0.0
+            votes.centre[density], votes.curvature[density], votes.peak[density] = 0.0, 0.0, 0.0
             if F[weights + L.PAIR * j] > 0.0 and F[row + L.COUNT] > 0.0:
-                out.centre[density] = F[row + L.MEAN]
+                votes.centre[density] = F[row + L.MEAN]
                 freedom = F[row + L.COUNT] - 1.0
                 variance = F[row + L.SQUARES] / freedom if freedom > 0.0 else 0.0
                 if variance > 0.0:
-                    out.curvature[density] = -0.5 / variance
-                    out.peak[density] = -0.5 * (log_tau + math.log(variance))
+                    votes.curvature[density] = -0.5 / variance
+                    votes.peak[density] = -0.5 * (log_tau + math.log(variance))
         return
     table, room = I[slot + L.TABLE], I[slot + L.CATEGORY_ROOM]
     first = to = out.used[_CATEGORIES]
     for q in range(I[slot + L.CATEGORIES]):
         value = _value(p, feature, F[table + q], starts, values)
         if value == value and _is_known(p, node, slot, q):
-            out.category[to], out.place[to] = value, q
+            votes.category[to], out.place[to] = value, q
             to += 1
-    _sort(out.category, out.place, first, to)
-    out.term_first[term], out.term_last[term], out.term_log[term] = first, to, out.used[_LOGS]
+    _sort(votes.category, out.place, first, to)
+    votes.term_first[term], votes.term_last[term], votes.term_log[term] = first, to, out.used[_LOGS]
     for entry in range(first, to):
         for j in range(I[node + L.CLASSES]):
             share = _share(p, slot, weights, table, room, j, out.place[entry])
-            out.log[out.used[_LOGS]] = math.log(share) if share > 0.0 else 0.0
+            votes.log[out.used[_LOGS]] = math.log(share) if share > 0.0 else 0.0
             out.used[_LOGS] += 1
     out.used[_CATEGORIES] = to
 
 
 @inlined
-def _is_known(p: Pool, node: int, slot: int, q: int) -> bool:
+def _is_known(p: L.Pool, node: int, slot: int, q: int) -> bool:
     """Return whether a category has a share in any class."""
     weights, table, room = p.I[node + L.WEIGHTS], p.I[slot + L.TABLE], p.I[slot + L.CATEGORY_ROOM]
     for j in range(p.I[node + L.CLASSES]):  # noqa: SIM110 - numba knows no `any`
@@ -427,7 +420,7 @@ def _is_known(p: Pool, node: int, slot: int, q: int) -> bool:
 
 
 @inlined
-def _share(p: Pool, slot: int, weights: int, table: int, room: int, j: int, q: int) -> float:
+def _share(p: L.Pool, slot: int, weights: int, table: int, room: int, j: int, q: int) -> float:
     """Return the share of a category in a class; 0 if the leaf does not know it."""
     row = slot + L.HEADER + L.ROW * j
     if p.F[weights + L.PAIR * j] > 0.0 and p.F[row + L.KNOWN] == 1.0 and p.F[row + L.COUNT] != 0.0:

@@ -6,10 +6,9 @@ from typing import Any
 from glasstream.base.jit import bare_kernel, inlined
 from glasstream.models.online import layout as L
 from glasstream.models.online.arena import free_words, take
-from glasstream.models.online.leaves import add_weight, category_place, forget_slots, new_leaf, total
+from glasstream.models.online.leaves import add_weight, new_leaf, total
+from glasstream.models.online.observers import category_place, forget_slots
 from glasstream.models.online.sums import add, ended
-
-Pool = Any
 
 LEFT_OF = 0
 RIGHT_OF = 1
@@ -20,8 +19,87 @@ _BY_LABEL = 2
 """Row of `marks`: the leaf's classes sorted by label."""
 
 
+# --- Of classifiers and regressors ------------------------------------------------------------------------------------
 @inlined
-def _sum(p: Pool, side: int, count: int) -> float:
+def _sort_key(p: L.Pool, slot: int, category: int) -> float:
+    """Where the category at a place of the table stands among others: texts as texts, numbers as numbers."""
+    feature = p.I[slot + L.SLOT_FEATURE]
+    value = p.F[p.I[slot + L.TABLE] + category]
+    if p.kind[feature] == L.IS_TEXT:
+        return float(p.rank[p.rank_start[feature] + int(value)])
+    return value
+
+
+@bare_kernel
+def sorted_categories(p: L.Pool, slot: int, words: int) -> int:
+    """Sort the numbers of the slot's categories into free words, and return where they are. They must be cleared.
+
+    In the table, a category follows `words` words after the one before.
+    """
+    I = p.I
+    count = I[slot + L.CATEGORIES]
+    to = free_words(p, count)
+    for q in range(count):
+        I[to + q] = q
+    gap = count // 2
+    while gap > 0:
+        for q in range(gap, count):
+            held = I[to + q]
+            key = _sort_key(p, slot, words * held)
+            k = q
+            while k >= gap and _sort_key(p, slot, words * I[to + k - gap]) > key:
+                I[to + k] = I[to + k - gap]
+                k -= gap
+            I[to + k] = held
+        gap //= 2
+    return to
+
+
+@bare_kernel
+def clear_words(p: L.Pool, at: int, count: int) -> None:
+    for q in range(count):
+        p.I[at + q] = 0
+
+
+@inlined
+def suggest(best: Any, merit: float, kind: int, slot: int, value: float) -> bool:
+    """Enter the best split by a feature; return whether it is the best of all so far."""
+    best[L.SUGGESTIONS] += 1.0
+    if merit >= best[L.MERIT]:
+        best[L.SECOND] = best[L.MERIT]
+        best[L.MERIT], best[L.BEST_KIND], best[L.BEST_SLOT], best[L.BEST_VALUE] = merit, float(kind), float(slot), value
+        return True
+    if merit > best[L.SECOND]:
+        best[L.SECOND] = merit
+    return False
+
+
+@inlined
+def append_child(p: L.Pool, node: int, child: int, value: float) -> None:
+    """Give a multiway branch a child for one more category."""
+    p.F[child + L.CASE] = value
+    if p.I[node + L.LEFT] == 0:
+        p.I[node + L.LEFT] = child
+    else:
+        p.I[p.I[node + L.RIGHT] + L.NEXT] = child
+    p.I[node + L.RIGHT] = child
+
+
+@inlined
+def become_branch(p: L.Pool, node: int, slot: int, kind: int, value: float) -> None:
+    """Make a leaf that has got children a branch."""
+    I = p.I
+    I[node + L.KIND] = kind
+    I[node + L.FEATURE] = I[slot + L.SLOT_FEATURE]
+    p.F[node + L.VALUE] = value
+    forget_slots(p, node)
+    I[node + L.SUBSET] = 0
+    I[node + L.SUBSET_SIZE] = 0
+
+
+# --- Criteria --------------------------------------------------------------------------------------------------------
+@inlined
+def _sum(p: L.Pool, side: int, count: int) -> float:
     added, rest = 0.0, 0.0
     for q in range(count):
         added, rest = add(added, rest, p.room[side, p.marks[side, q]])
@@ -29,7 +107,7 @@ def _sum(p: Pool, side: int, count: int) -> float:
 
 
 @inlined
-def _entropy(p: Pool, side: int, count: int) -> float:
+def _entropy(p: L.Pool, side: int, count: int) -> float:
     entropy = 0.0
     added = 0.0
     for q in range(count):
@@ -43,7 +121,7 @@ def _entropy(p: Pool, side: int, count: int) -> float:
 
 
 @inlined
-def _gini(p: Pool, side: int, count: int, added: float) -> float:
+def _gini(p: L.Pool, side: int, count: int, added: float) -> float:
     gini = 1.0
     if added != 0.0:
         for q in range(count):
@@ -53,7 +131,7 @@ def _gini(p: Pool, side: int, count: int, added: float) -> float:
 
 
 @bare_kernel
-def _weight_of_class(p: Pool, node: int, side: int, count: int, label: int) -> float:
+def _weight_of_class(p: L.Pool, node: int, side: int, count: int, label: int) -> float:
     """Return the weight of a class on a side, or -1.0 if it is not there."""
     for q in range(count):
         j = p.marks[side, q]
@@ -63,7 +141,7 @@ def _weight_of_class(p: Pool, node: int, side: int, count: int, label: int) -> f
 
 
 @bare_kernel
-def _hellinger(p: Pool, node: int, left: int, right: int) -> float:
+def _hellinger(p: L.Pool, node: int, left: int, right: int) -> float:
     """The distance of what the first two branches got of the classes 1 and 0; other classes have none."""
     one, zero = p.option[L.LABEL_ONE], p.option[L.LABEL_ZERO]
     left_one = _weight_of_class(p, node, LEFT_OF, left, one)
@@ -80,7 +158,7 @@ def _hellinger(p: Pool, node: int, left: int, right: int) -> float:
 
 
 @bare_kernel
-def _merit_of_two(p: Pool, node: int, left: int, right: int, before: float) -> float:
+def _merit_of_two(p: L.Pool, node: int, left: int, right: int, before: float) -> float:
     """`merit_of_split` of the two sides in `room`; `before` is the entropy of the leaf."""
     on_left, on_right = _sum(p, LEFT_OF, left), _sum(p, RIGHT_OF, right)
     added = on_left + on_right
@@ -100,7 +178,7 @@ def _merit_of_two(p: Pool, node: int, left: int, right: int, before: float) -> f
 
 # --- Numeric features -------------------------------------------------------------------------------------------------
 @inlined
-def _below(p: Pool, row: int, spread: float, value: float) -> float:
+def _below(p: L.Pool, row: int, spread: float, value: float) -> float:
     """The weight of a Gaussian below `value`, which is within its range."""
     F = p.F
     share = 0.0
@@ -110,7 +188,7 @@ def _below(p: Pool, row: int, spread: float, value: float) -> float:
 
 
 @bare_kernel
-def _spread(p: Pool, row: int) -> float:
+def _spread(p: L.Pool, row: int) -> float:
     variance = 0.0
     if p.F[row + L.COUNT] > 1.0:
         variance = p.F[row + L.SQUARES] / (p.F[row + L.COUNT] - 1.0)
@@ -118,7 +196,7 @@ def _spread(p: Pool, row: int) -> float:
 
 
 @bare_kernel
-def _part_numbers(p: Pool, slot: int, value: float) -> tuple[int, int]:
+def _part_numbers(p: L.Pool, slot: int, value: float) -> tuple[int, int]:
     """`_class_dists_from_binary_split`: write both sides to `room`; return how many classes each has."""
     F, I = p.F, p.I
     left, right = 0, 0
@@ -145,14 +223,14 @@ def _part_numbers(p: Pool, slot: int, value: float) -> tuple[int, int]:
 
 
 @bare_kernel
-def _fill_spreads(p: Pool, slot: int) -> None:
+def _fill_spreads(p: L.Pool, slot: int) -> None:
     for q in range(p.I[slot + L.SLOT_CLASSES]):
         j = p.I[slot + L.HEADER + L.ROW * q + L.ORDER]
         p.room[_SPREAD, j] = _spread(p, slot + L.HEADER + L.ROW * j)
 
 
 @bare_kernel
-def _best_threshold(p: Pool, node: int, slot: int, before: float) -> tuple[float, float]:
+def _best_threshold(p: L.Pool, node: int, slot: int, before: float) -> tuple[float, float]:
     """Return the merit of the slot's best split and its threshold."""
     F, I = p.F, p.I
     best, threshold = -math.inf, 0.0
@@ -180,7 +258,7 @@ def _best_threshold(p: Pool, node: int, slot: int, before: float) -> tuple[float
 
 # --- Nominal features -------------------------------------------------------------------------------------------------
 @bare_kernel
-def _part_category(p: Pool, slot: int, category: int) -> tuple[int, int]:
+def _part_category(p: L.Pool, slot: int, category: int) -> tuple[int, int]:
     """`_class_dist_from_binary_split`: the category on the left, the others on the right."""
     F, I = p.F, p.I
     left, right = 0, 0
@@ -200,7 +278,7 @@ def _part_category(p: Pool, slot: int, category: int) -> tuple[int, int]:
 
 
 @bare_kernel
-def _part_child(p: Pool, node: int, slot: int, category: int, side: int) -> int:
+def _part_child(p: L.Pool, node: int, slot: int, category: int, side: int) -> int:
     """What a multiway split gives to the child of a category, its classes sorted by label."""
     F, I = p.F, p.I
     count = 0
@@ -215,7 +293,7 @@ def _part_child(p: Pool, node: int, slot: int, category: int, side: int) -> int:
 
 
 @bare_kernel
-def _sort_classes(p: Pool, node: int) -> None:
+def _sort_classes(p: L.Pool, node: int) -> None:
     weights = p.I[node + L.WEIGHTS]
     for j in range(p.I[node + L.CLASSES]):
         rank = p.label_rank[p.I[weights + L.PAIR * j + L.CLASS]]
@@ -226,50 +304,12 @@ def _sort_classes(p: Pool, node: int) -> None:
         p.marks[_BY_LABEL, q] = j
 
 
-@inlined
-def _sort_key(p: Pool, slot: int, category: int) -> float:
-    """Where a category stands among those of its feature: texts as texts, numbers as numbers."""
-    feature = p.I[slot + L.SLOT_FEATURE]
-    value = p.F[p.I[slot + L.TABLE] + category]
-    if p.kind[feature] == L.IS_TEXT:
-        return float(p.rank[p.rank_start[feature] + int(value)])
-    return value
-
-
 @bare_kernel
-def _sorted_categories(p: Pool, slot: int) -> int:
-    """Sort the places of the slot's categories into free words, and return where they are. They must be cleared."""
-    I = p.I
-    count = I[slot + L.CATEGORIES]
-    to = free_words(p, count)
-    for q in range(count):
-        I[to + q] = q
-    gap = count // 2
-    while gap > 0:
-        for q in range(gap, count):
-            held = I[to + q]
-            key = _sort_key(p, slot, held)
-            k = q
-            while k >= gap and _sort_key(p, slot, I[to + k - gap]) > key:
-                I[to + k] = I[to + k - gap]
-                k -= gap
-            I[to + k] = held
-        gap //= 2
-    return to
-
-
-@bare_kernel
-def _clear(p: Pool, at: int, count: int) -> None:
-    for q in range(count):
-        p.I[at + q] = 0
-
-
-@bare_kernel
-def _merit_of_all(p: Pool, node: int, slot: int, before: float) -> float:
+def _merit_of_all(p: L.Pool, node: int, slot: int, before: float) -> float:
     """`merit_of_split` of the split into all categories of a slot."""
     count = p.I[slot + L.CATEGORIES]
     _sort_classes(p, node)
-    order = _sorted_categories(p, slot)
+    order = sorted_categories(p, slot, 1)
     added = 0.0
     for q in range(count):
         added += _sum(p, LEFT_OF, _part_child(p, node, slot, p.I[order + q], LEFT_OF))
@@ -294,12 +334,12 @@ def _merit_of_all(p: Pool, node: int, slot: int, before: float) -> float:
             left = _part_child(p, node, slot, p.I[order], LEFT_OF)
             right = _part_child(p, node, slot, p.I[order + 1], RIGHT_OF)
             merit = _hellinger(p, node, left, right)
-    _clear(p, order, count)
+    clear_words(p, order, count)
     return merit
 
 
 @bare_kernel
-def _best_categories(p: Pool, node: int, slot: int, before: float) -> tuple[float, int, float]:
+def _best_categories(p: L.Pool, node: int, slot: int, before: float) -> tuple[float, int, float]:
     """Return the merit, kind and category of the slot's best split."""
     best, kind, category = -math.inf, L.LEAF, 0.0
     if p.option[L.BINARY_ONLY] == 0:
@@ -314,7 +354,7 @@ def _best_categories(p: Pool, node: int, slot: int, before: float) -> tuple[floa
 
 # --- The attempt ------------------------------------------------------------------------------------------------------
 @bare_kernel
-def _suggest(p: Pool, node: int) -> None:
+def _suggest(p: L.Pool, node: int) -> None:
     """`best_split_suggestions`, sorted: write the last to `best`, and the merit of the last but one."""
     F, I, best = p.F, p.I, p.best
     weights, count = I[node + L.WEIGHTS], I[node + L.CLASSES]
@@ -343,21 +383,11 @@ def _suggest(p: Pool, node: int) -> None:
                 kind = L.NUMERIC
         else:
             merit, kind, value = _best_categories(p, node, slot, before)
-        best[L.SUGGESTIONS] += 1.0
-        if merit >= best[L.MERIT]:
-            best[L.SECOND] = best[L.MERIT]
-            best[L.MERIT], best[L.BEST_KIND], best[L.BEST_SLOT], best[L.BEST_VALUE] = (
-                merit,
-                float(kind),
-                float(s),
-                value,
-            )
-        elif merit > best[L.SECOND]:
-            best[L.SECOND] = merit
+        suggest(best, merit, kind, s, value)
 
 
 @bare_kernel
-def _new_child(p: Pool, node: int, side: int, count: int) -> int:
+def _new_child(p: L.Pool, node: int, side: int, count: int) -> int:
     child = new_leaf(p, p.I[node + L.DEPTH] + 1, count)
     for q in range(count):
         j = p.marks[side, q]
@@ -369,19 +399,8 @@ def _new_child(p: Pool, node: int, side: int, count: int) -> int:
     return child
 
 
-@inlined
-def append_child(p: Pool, node: int, child: int, value: float) -> None:
-    """Give a multiway branch a child for one more category."""
-    p.F[child + L.CASE] = value
-    if p.I[node + L.LEFT] == 0:
-        p.I[node + L.LEFT] = child
-    else:
-        p.I[p.I[node + L.RIGHT] + L.NEXT] = child
-    p.I[node + L.RIGHT] = child
-
-
 @bare_kernel
-def _split(p: Pool, node: int) -> int:
+def _split(p: L.Pool, node: int) -> int:
     """Make a leaf the branch that `best` names; return the number of its children."""
     F, I = p.F, p.I
     kind, value = int(p.best[L.BEST_KIND]), p.best[L.BEST_VALUE]
@@ -392,7 +411,7 @@ def _split(p: Pool, node: int) -> int:
     if kind == L.MULTIWAY:
         children = I[slot + L.CATEGORIES]
         _sort_classes(p, node)
-        order = _sorted_categories(p, slot)
+        order = sorted_categories(p, slot, 1)
         take(p, children)  # the words of `order`
         for q in range(children):
             category = I[order + q]
@@ -406,17 +425,12 @@ def _split(p: Pool, node: int) -> int:
             left, right = _part_category(p, slot, category_place(p, slot, value))
         I[node + L.LEFT] = _new_child(p, node, LEFT_OF, left)
         I[node + L.RIGHT] = _new_child(p, node, RIGHT_OF, right)
-    I[node + L.KIND] = kind
-    I[node + L.FEATURE] = I[slot + L.SLOT_FEATURE]
-    F[node + L.VALUE] = value
-    forget_slots(p, node)
-    I[node + L.SUBSET] = 0
-    I[node + L.SUBSET_SIZE] = 0
+    become_branch(p, node, slot, kind, value)
     return children
 
 
 @bare_kernel
-def attempt(p: Pool, node: int, seen: float) -> int:
+def attempt(p: L.Pool, node: int, seen: float) -> int:
     """`_attempt_to_split`: return how many children the leaf got, 0 if it stays, -1 if the null split won."""
     weights, count = p.I[node + L.WEIGHTS], p.I[node + L.CLASSES]
     present = 0

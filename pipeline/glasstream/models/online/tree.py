@@ -5,18 +5,17 @@ from typing import Any
 import numpy as np
 
 from glasstream.base.jit import bare_kernel, inlined
+from glasstream.models.online import layout as L
 from glasstream.models.online.arena import has_room
 from glasstream.models.online.descent import find_leaf
-from glasstream.models.online.layout import CLASSES, FINITE, ROOT
+from glasstream.models.online.growing import learn_class_below
 from glasstream.models.online.leaves import UNASKED, label_of
-from glasstream.models.online.votes import BAYES_ROW, MAJORITY_ROW, ask_leaf, learn_below, refuses, row_of_answer
-
-Pool = Any
+from glasstream.models.online.votes import BAYES_ROW, MAJORITY_ROW, ask_leaf, refuses, row_of_answer
 
 
 @bare_kernel
 def tree_block(
-    p: Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, votes: Any, sequence: Any, labels: Any
+    p: L.Pool, X: Any, y: Any, weight: Any, order: Any, first: int, says: Any, votes: Any, sequence: Any, labels: Any
 ) -> int:
     """Predict, then learn, the events from `first` on; return how many are done.
 
@@ -42,23 +41,23 @@ def tree_block(
             return e
         label = y[e]
         leaf, said, naive = 0, UNASKED, UNASKED
-        root = p.tree[0, ROOT]
+        root = p.tree[0, L.ROOT]
         if root != 0:
             leaf = find_leaf(p, root, X, e)
             if says[e]:
                 said, naive = ask_leaf(p, leaf, X, e, MAJORITY_ROW, BAYES_ROW)
         if says[e]:
             _say(p, leaf, naive, e, votes, sequence, labels)
-            if says[e] == FINITE and refuses(e, votes, sequence, labels):
+            if says[e] == L.FINITE and refuses(e, votes, sequence, labels):
                 continue
         if label >= 0:
             p.seen[0, label] = 1
-            learn_below(p, 0, leaf, X, e, order, label, weight[e], said, naive)
+            learn_class_below(p, 0, leaf, X, e, order, label, 0.0, weight[e], said, naive)
     return X.shape[0]
 
 
 @inlined
-def _say(p: Pool, leaf: int, naive: int, e: int, votes: Any, sequence: Any, labels: Any) -> None:
+def _say(p: L.Pool, leaf: int, naive: int, e: int, votes: Any, sequence: Any, labels: Any) -> None:
     count = 0
     for q in range(p.by_label.size):
         c = p.by_label[q]
@@ -72,7 +71,7 @@ def _say(p: Pool, leaf: int, naive: int, e: int, votes: Any, sequence: Any, labe
     if leaf != 0:
         row = row_of_answer(p, leaf, naive)
         if row >= 0:
-            for j in range(p.I[leaf + CLASSES]):
+            for j in range(p.I[leaf + L.CLASSES]):
                 votes[e, label_of(p, leaf, j)] = p.room[row, j]
     best = -1
     for q in range(count):

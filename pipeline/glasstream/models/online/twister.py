@@ -6,9 +6,7 @@ import numpy as np
 
 from glasstream.base.errors import ModelError
 from glasstream.base.jit import bare_kernel, inlined
-from glasstream.models.online.layout import POOL_MOST
-
-Pool = Any
+from glasstream.models.online import layout as L
 
 _MOST_DRAWS = 20_000
 """Draws after which a loop gives up. A generator whose 19,937 bits are not all zero gives fewer numbers of one kind in
@@ -68,7 +66,7 @@ def poisson(twister: Any, position: Any, limit: float) -> int:
 
 
 @bare_kernel
-def _below(p: Pool, n: int) -> int:
+def _below(p: L.Pool, n: int) -> int:
     """`Random._randbelow`."""
     bits = 0
     while (n >> bits) > 0:
@@ -81,10 +79,10 @@ def _below(p: Pool, n: int) -> int:
 
 
 @bare_kernel
-def sample(p: Pool, n: int, k: int, to: int) -> None:
+def sample(p: L.Pool, n: int, k: int, to: int) -> None:
     """`Random.sample` of k of the n features in row 0 of `marks`; they are written to the arena at `to`."""
     marks = p.marks
-    if n <= p.option[POOL_MOST]:
+    if n <= p.option[L.POOL_MOST]:
         for i in range(n):
             marks[1, i] = marks[0, i]
         for i in range(k):

@@ -5,22 +5,11 @@ from typing import Any, Final
 from river import compose, linear_model, multiclass, optim, preprocessing
 
 from glasstream.base.errors import NotCompilable
-from glasstream.models.online.linear.kernels import (
-    BINARY,
-    COUNT,
-    INTERCEPT,
-    MEAN,
-    MET,
-    ONE_VS_REST,
-    REGRESSION,
-    STEPS,
-    VARIANCE,
-    WEIGHT,
-)
+from glasstream.models.online.linear import kernels as K
 from glasstream.models.online.linear.state import State
 
-_KINDS: Final = {linear_model.LinearRegression: REGRESSION, linear_model.LogisticRegression: BINARY}
-_LOSSES: Final = {REGRESSION: optim.losses.Squared, BINARY: optim.losses.Log}
+_KINDS: Final = {linear_model.LinearRegression: K.REGRESSION, linear_model.LogisticRegression: K.BINARY}
+_LOSSES: Final = {K.REGRESSION: optim.losses.Squared, K.BINARY: optim.losses.Log}
 NAMES: Final = "StandardScaler | LinearRegression, StandardScaler | LogisticRegression or one-vs-rest of the latter"
 
 
@@ -44,14 +33,16 @@ def read_model(model: Any) -> State:
         _read_member(state, 0, model)
         return state
     prototype = _begin(model.classifier)
-    _require(prototype.kind == BINARY, f"one-vs-rest over StandardScaler | LogisticRegression, got {model.classifier}")
+    _require(
+        prototype.kind == K.BINARY, f"one-vs-rest over StandardScaler | LogisticRegression, got {model.classifier}"
+    )
     _require(not prototype.slots and model._y_name is None, "one-vs-rest over a model that has not learned")
     labels = {label: number for number, label in enumerate(model.classifiers)}
     _require(all(type(label) in (str, int, bool) for label in labels), "classes that are texts or whole numbers")
-    state = State(ONE_VS_REST, prototype.parameters, prototype.steps, labels=labels)
+    state = State(K.ONE_VS_REST, prototype.parameters, prototype.steps, labels=labels)
     for label, number in labels.items():
         member = _begin(model.classifiers[label])
-        same = (member.kind, member.parameters, member.steps) == (BINARY, state.parameters, state.steps)
+        same = (member.kind, member.parameters, member.steps) == (K.BINARY, state.parameters, state.steps)
         _require(same, "the same parameters for all classes")
         _read_member(state, number, model.classifiers[label])
         state.order[number] = number
@@ -61,7 +52,7 @@ def read_model(model: Any) -> State:
 
 def write_model(state: State) -> Any:
     """Return a new River model in the state of the arrays."""
-    if state.kind != ONE_VS_REST:
+    if state.kind != K.ONE_VS_REST:
         return _written_member(state, 0)
     model = multiclass.OneVsRestClassifier(_new_member(state))
     labels = list(state.labels)
@@ -86,7 +77,7 @@ def _begin(model: Any) -> State:
     kind = _KINDS[type(linear)]
     loss, optimizer = linear.loss, linear.optimizer
     _require(type(loss) is _LOSSES[kind], f"the loss {_LOSSES[kind].__name__}, got {type(loss).__name__}")
-    _require(kind == REGRESSION or (loss.weight_pos, loss.weight_neg) == (1, 1), "the loss Log without weights")
+    _require(kind == K.REGRESSION or (loss.weight_pos, loss.weight_neg) == (1, 1), "the loss Log without weights")
     _require(type(optimizer) is optim.SGD, f"the optimizer SGD, got {type(optimizer).__name__}")
     _require(not linear.l1 and not linear.l2, "neither l1 nor l2")
     _require(type(linear.initializer) is optim.initializers.Zeros, "the initializer Zeros")
@@ -122,15 +113,15 @@ def _read_member(state: State, member: int, model: compose.Pipeline) -> None:
         count = scaler.counts.get(name, 0)
         _require(not variance < 0.0 and 0 <= count <= 2**53, f"a count and a variance of {name!r} from 0 on")
         row = state.features[member, state.slots[name]]
-        row[COUNT], row[MEAN], row[VARIANCE], row[MET] = count, scaler.means.get(name, 0.0), variance, 1.0
-        row[WEIGHT] = weights.get(name, 0.0)
-        _require(count > 0 or not row[:MET].any(), f"nothing known of {name!r}, which was never learned")
-    state.numbers[member, INTERCEPT], state.numbers[member, STEPS] = linear.intercept, linear.optimizer.n_iterations
+        row[K.COUNT], row[K.MEAN], row[K.VARIANCE], row[K.MET] = count, scaler.means.get(name, 0.0), variance, 1.0
+        row[K.WEIGHT] = weights.get(name, 0.0)
+        _require(count > 0 or not row[: K.MET].any(), f"nothing known of {name!r}, which was never learned")
+    state.numbers[member, K.INTERCEPT], state.numbers[member, K.STEPS] = linear.intercept, linear.optimizer.n_iterations
 
 
 def _new_member(state: State) -> compose.Pipeline:
     given = state.parameters
-    make = linear_model.LinearRegression if state.kind == REGRESSION else linear_model.LogisticRegression
+    make = linear_model.LinearRegression if state.kind == K.REGRESSION else linear_model.LogisticRegression
     linear = make(
         optimizer=optim.SGD(given["rate"]),
         intercept_init=given["intercept"],
@@ -152,6 +143,6 @@ def _written_member(state: State, member: int) -> compose.Pipeline:
             scaler.vars[name] = variance
         if count:
             scaler.counts[name], scaler.means[name], weights[name] = int(count), mean, weight
-    linear.intercept = float(state.numbers[member, INTERCEPT])
-    linear.optimizer.n_iterations = int(state.numbers[member, STEPS])
+    linear.intercept = float(state.numbers[member, K.INTERCEPT])
+    linear.optimizer.n_iterations = int(state.numbers[member, K.STEPS])
     return model

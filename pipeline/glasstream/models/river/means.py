@@ -4,29 +4,14 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from river import linear_model, optim
-from river.tree.nodes import arf_htr_nodes, hatr_nodes, htr_nodes
 
 from glasstream.base.errors import NotCompilable
 from glasstream.models.predictors.arrays import sealed_tuple
 from glasstream.models.predictors.kernels.walk import Means
 from glasstream.models.predictors.slots import ABSENT, Slots
+from glasstream.models.river.leaves import OF_REGRESSORS, by_type
 
-_MEAN: Final = "mean"
-_MODEL: Final = "model"
-_ADAPTIVE: Final = "adaptive"
-
-LEAF_TYPES: Final[dict[type, str]] = {
-    htr_nodes.LeafMean: _MEAN,
-    htr_nodes.LeafModel: _MODEL,
-    htr_nodes.LeafAdaptive: _ADAPTIVE,
-    arf_htr_nodes.RandomLeafMean: _MEAN,
-    arf_htr_nodes.RandomLeafModel: _MODEL,
-    arf_htr_nodes.RandomLeafAdaptive: _ADAPTIVE,
-    hatr_nodes.AdaLeafRegMean: _MEAN,
-    hatr_nodes.AdaLeafRegModel: _MODEL,
-    hatr_nodes.AdaLeafRegAdaptive: _ADAPTIVE,
-}
-"""Leaves by exact type, with the way in which they predict."""
+LEAF_TYPES: Final = by_type(OF_REGRESSORS)
 
 IDENTITY_LOSSES: Final = frozenset(
     {
@@ -71,7 +56,7 @@ def flatten(leaves: Iterable[Any], slots: Slots) -> Means:
     entries: list[tuple[int, float]] = []
     for leaf in leaves:
         kind = LEAF_TYPES[type(leaf)]
-        if kind is _MEAN or (kind is _ADAPTIVE and leaf._fmse_mean < leaf._fmse_model):
+        if kind == "mean" or (kind == "adaptive" and leaf._fmse_mean < leaf._fmse_model):
             values.append(leaf.stats.mean.get())
         else:
             model = leaf._leaf_model

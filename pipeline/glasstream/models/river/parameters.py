@@ -51,12 +51,7 @@ def plain(value: Any) -> Any:
     if type(value) is EBSTSplitter and value._root is None:
         return supported.EVERY_DIGIT
     if type(value) is linear_model.LinearRegression and is_untrained(value):
-        return [
-            value.optimizer.lr.learning_rate,
-            value.intercept_init,
-            value.intercept_lr.learning_rate,
-            value.clip_gradient,
-        ]
+        return rates(value)
     if type(value) is metrics.Accuracy and value.cm.n_samples == 0:
         return "Accuracy"
     if type(value) is metrics.MSE and value._mean.n == 0:
@@ -86,8 +81,8 @@ def is_untrained(model: linear_model.LinearRegression) -> bool:
 
 def rates(model: linear_model.LinearRegression) -> list[Any]:
     """Return the parameters of a leaf model as JSON has them."""
-    constants = model.optimizer.lr.learning_rate, model.intercept_lr.learning_rate
-    return [constants[0], model.intercept_init, constants[1], model.clip_gradient]
+    rate, intercept_rate = model.optimizer.lr.learning_rate, model.intercept_lr.learning_rate
+    return [rate, model.intercept_init, intercept_rate, model.clip_gradient]
 
 
 def linear_regression(values: list[Any]) -> linear_model.LinearRegression:

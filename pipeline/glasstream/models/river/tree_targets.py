@@ -6,7 +6,7 @@ from typing import Any, Final
 from river import linear_model, metrics
 from river.forest.adaptive_random_forest import BaseTreeRegressor
 from river.stats import Mean, Var
-from river.tree.nodes import arf_htr_nodes, hatr_nodes, htr_nodes
+from river.tree.nodes import hatr_nodes, htr_nodes
 from river.tree.splitter.ebst_splitter import EBSTNode
 from river.tree.splitter.nominal_splitter_reg import NominalSplitterReg
 
@@ -16,14 +16,9 @@ from glasstream.models.online import parameters as supported
 from glasstream.models.online.layout import Pool
 from glasstream.models.online.state import Label
 from glasstream.models.river import parameters as of_river
+from glasstream.models.river.leaves import OF_REGRESSORS
 from glasstream.models.river.trees import Reader, Writer, exact, feature_name
 
-_LEAVES: Final[dict[str, Any]] = {
-    "mean": (htr_nodes.LeafMean, hatr_nodes.AdaLeafRegMean, arf_htr_nodes.RandomLeafMean),
-    "model": (htr_nodes.LeafModel, hatr_nodes.AdaLeafRegModel, arf_htr_nodes.RandomLeafModel),
-    "adaptive": (htr_nodes.LeafAdaptive, hatr_nodes.AdaLeafRegAdaptive, arf_htr_nodes.RandomLeafAdaptive),
-}
-"""By prediction: the leaves of a tree, of an adaptive tree and of a forest."""
 _ADAPTIVE_BRANCHES: Final = {
     hatr_nodes.AdaNumBinaryBranchReg: L.NUMERIC,
     hatr_nodes.AdaNomBinaryBranchReg: L.NOMINAL,
@@ -53,8 +48,8 @@ class TargetReader(Reader):
 
     def statistics(self, at: int, node: Any) -> None:
         target = self.take(L.TARGET)
-        self.I[at + L.WEIGHTS], self.I[at + L.CLASSES], self.I[at + L.CLASS_ROOM] = target, 1, 1
-        self.F[target + L.SEEN], self.F[target + L.AVERAGE], self.F[target + L.DEVIATION] = _words(node.stats, "a node")
+        self.I[at + L.WEIGHTS], self.I[at + L.CLASSES], self.I[at + L.CLASS_ROOM] = target, 1, 0
+        self.F[target : target + 3] = _words(node.stats, "a node")
 
     def error(self, at: int, node: Any) -> None:
         target = int(self.I[at + L.WEIGHTS])
@@ -62,7 +57,7 @@ class TargetReader(Reader):
         self.F[at + L.ERROR_COUNT], self.F[at + L.ERROR_MEAN], self.F[target + L.ERROR_DEVIATION] = words
 
     def leaf(self, at: int, leaf: Any, owner: Any) -> None:
-        self.of_every_leaf(at, leaf, _LEAVES[self.state.parameters["leaf_prediction"]][self.state.shape])
+        self.of_every_leaf(at, leaf, OF_REGRESSORS[self.state.parameters["leaf_prediction"]][self.state.shape])
         target = int(self.I[at + L.WEIGHTS])
         self.F[target + L.MEAN_LOSS] = getattr(leaf, "_fmse_mean", 0.0)
         self.F[target + L.MODEL_LOSS] = getattr(leaf, "_fmse_model", 0.0)
@@ -139,30 +134,32 @@ def _words(one: Any, what: str) -> tuple[float, float, float]:
     return exact(one.mean.n, what), one.mean._mean, one._S
 
 
+def _var(count: float, mean: float, deviation: float) -> Var:
+    one = Var()
+    one.mean, one._S = Mean._from_state(count, mean), deviation
+    return one
+
+
 class TargetWriter(Writer):
     """Makes a River regressor of a model's arrays."""
 
     adaptive_branches = _ADAPTIVE_BRANCHES
 
     def statistics(self, at: int) -> Var:
-        return self._variance(int(self.I[at + L.WEIGHTS]) + L.SEEN, L.AVERAGE - L.SEEN)
+        return self._variance(int(self.I[at + L.WEIGHTS]))
 
     def write_scores(self, t: int) -> None:
         scores = self.pool.scores[t].tolist()
         self.model._metrics[t]._mean = Mean._from_state(scores[L.SCORED], scores[L.LOSS])
-        self.model._drift_norm[t] = norm = Var()
-        norm.mean, norm._S = Mean._from_state(scores[L.NORM], scores[L.NORM + 1]), scores[L.NORM + 2]
+        self.model._drift_norm[t] = _var(*scores[L.NORM :])
 
-    def _variance(self, at: int, gap: int = 1) -> Var:
-        one = Var()
-        one.mean = Mean._from_state(float(self.F[at]), float(self.F[at + gap]))
-        one._S = float(self.F[at + gap + 1])
-        return one
+    def _variance(self, at: int) -> Var:
+        return _var(*self.F[at : at + 3].tolist())
 
     def write_error(self, at: int, node: Any) -> None:
-        error = node._error_tracker = Var()
-        error.mean = Mean._from_state(float(self.F[at + L.ERROR_COUNT]), float(self.F[at + L.ERROR_MEAN]))
-        error._S = float(self.F[int(self.I[at + L.WEIGHTS]) + L.ERROR_DEVIATION])
+        target = int(self.I[at + L.WEIGHTS])
+        words = (self.F[at + L.ERROR_COUNT], self.F[at + L.ERROR_MEAN], self.F[target + L.ERROR_DEVIATION])
+        node._error_tracker = _var(*map(float, words))
 
     def leaf(self, at: int, stats: Var, owner: Any) -> Any:
         F, I = self.F, self.I
@@ -173,7 +170,7 @@ class TargetWriter(Writer):
             more |= {"drift_detector": self.detector(int(I[at + L.DETECTOR]), 1), "rng": self.model._rng}
         elif self.state.shape == L.FOREST_FAMILY:
             more |= {"max_features": self.state.subset_most, "rng": self.model._rng}
-        leaf = _LEAVES[prediction][self.state.shape](stats, depth, owner.splitter, **more)
+        leaf = OF_REGRESSORS[prediction][self.state.shape](stats, depth, owner.splitter, **more)
         self.write_to_every_leaf(at, leaf)
         if prediction == "adaptive":
             leaf._fmse_mean, leaf._fmse_model = float(F[target + L.MEAN_LOSS]), float(F[target + L.MODEL_LOSS])

@@ -7,7 +7,7 @@ import numpy as np
 from river.forest.adaptive_random_forest import BaseTreeClassifier
 from river.proba import Gaussian
 from river.stats import Mean
-from river.tree.nodes import arf_htc_nodes, hatc_nodes, htc_nodes
+from river.tree.nodes import hatc_nodes, htc_nodes
 from river.tree.nodes.branch import NominalBinaryBranch, NominalMultiwayBranch, NumericBinaryBranch
 from river.tree.splitter import GaussianSplitter
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
@@ -23,16 +23,12 @@ from glasstream.models.online.sums import COMPENSATED
 from glasstream.models.river import adwin
 from glasstream.models.river import parameters as of_river
 from glasstream.models.river.catalogue import ClassesInOrder
+from glasstream.models.river.leaves import OF_CLASSIFIERS
 
 _LARGEST_EXACT: Final = 2**53
 _TWISTER: Final = 3
 """The version of `random.Random`'s state."""
 
-_LEAVES: Final = {
-    "mc": (htc_nodes.LeafMajorityClass, arf_htc_nodes.RandomLeafMajorityClass),
-    "nb": (htc_nodes.LeafNaiveBayes, arf_htc_nodes.RandomLeafNaiveBayes),
-    "nba": (htc_nodes.LeafNaiveBayesAdaptive, arf_htc_nodes.RandomLeafNaiveBayesAdaptive),
-}
 BRANCHES: Final = {NumericBinaryBranch: L.NUMERIC, NominalBinaryBranch: L.NOMINAL, NominalMultiwayBranch: L.MULTIWAY}
 _ADAPTIVE_BRANCHES: Final = {
     hatc_nodes.AdaNumBinaryBranchClass: L.NUMERIC,
@@ -87,7 +83,8 @@ class Reader:
             pool.tree[0, L.SWITCHED] = model._n_switch_alternate_trees
         if state.shape == L.FOREST_FAMILY:
             self._read_forest(pool)
-            pool = pool._replace(**self._larger(pool))
+            F, I = empty_arena(2 * self.used + 4_096)  # detectors have been added
+            pool = pool._replace(F=F, I=I)
         if hasattr(model, "_rng"):
             version, words, gauss = model._rng.getstate()
             if version != _TWISTER or gauss is not None:
@@ -97,11 +94,6 @@ class Reader:
         if not copy_trees(self.F, self.I, self.used, pool):
             raise NotCompilable("a tree is not as River grows it")
         return pool
-
-    def _larger(self, pool: Pool) -> dict[str, Any]:
-        """Detectors have been added to the arena since the pool was made."""
-        F, I = empty_arena(2 * self.used + 4_096)
-        return {"F": F, "I": I}
 
     def classes_of(self, tree: Any) -> Iterable[Label]:
         """Return the classes that a tree has learned."""
@@ -220,7 +212,7 @@ class Reader:
     def leaf(self, at: int, leaf: Any, owner: Any) -> None:
         """Write what only a leaf has."""
         adaptive = self.state.shape == L.ADAPTIVE_FAMILY
-        leaves = _LEAVES[self.state.parameters["leaf_prediction"]]
+        leaves = OF_CLASSIFIERS[self.state.parameters["leaf_prediction"]]
         wanted = hatc_nodes.AdaLeafClassifier if adaptive else leaves[self.state.shape == L.FOREST_FAMILY]
         self.of_every_leaf(at, leaf, wanted)
         self.F[at + L.MAJORITY_RIGHT] = getattr(leaf, "_mc_correct_weight", 0.0)
@@ -262,7 +254,7 @@ class Reader:
         else:
             raise NotCompilable(f"feature {name!r} is watched by a {type(splitter).__name__}")
 
-    def _known(self, slot: int, labels: Iterable[Label], places: dict[Label, int], flag: int) -> Iterable[int]:
+    def _known(self, slot: int, labels: Iterable[Label], places: dict[Label, int]) -> Iterable[int]:
         for q, label in enumerate(labels):
             if label not in places:
                 raise NotCompilable(f"a splitter knows class {label!r}, which its leaf has not seen")
@@ -276,9 +268,7 @@ class Reader:
             raise NotCompilable(f"feature {name!r}: expected a splitter with {wanted} splits, got {splitter.n_splits}")
         self.I[slot + L.SLOT_FEATURE] = self.feature(name, False)
         distributions = splitter._att_dist_per_class
-        for row, (label, one) in zip(
-            self._known(slot, distributions, places, L.COUNT), distributions.items(), strict=True
-        ):
+        for row, (label, one) in zip(self._known(slot, distributions, places), distributions.items(), strict=True):
             if type(one) is not Gaussian or one._var.ddof != 1:
                 raise NotCompilable(f"feature {name!r}: expected a Gaussian with ddof 1")
             least, most = splitter._min_per_class[label], splitter._max_per_class[label]
@@ -301,7 +291,7 @@ class Reader:
         self.I[slot + L.CATEGORIES], self.I[slot + L.CATEGORY_ROOM] = len(values), place
         for q, value in enumerate(values):
             self.F[table + q] = self.category(feature, value)
-        for row, (label, one) in zip(self._known(slot, weights, places, L.KNOWN), weights.items(), strict=True):
+        for row, (label, one) in zip(self._known(slot, weights, places), weights.items(), strict=True):
             self.F[row + L.KNOWN] = 1.0
             self.F[row + L.COUNT] = sum(one.values())
             for value, weight in one.items():
@@ -513,10 +503,10 @@ class Writer:
             detector = self.detector(int(self.I[at + L.DETECTOR]), 1)
             leaf = hatc_nodes.AdaLeafClassifier(stats, depth, owner.splitter, detector, self.model._rng)
         elif state.shape == L.FOREST_FAMILY:
-            make = _LEAVES[state.parameters["leaf_prediction"]][1]
+            make = OF_CLASSIFIERS[state.parameters["leaf_prediction"]][1]
             leaf = make(stats, depth, owner.splitter, state.subset_most, self.model._rng)
         else:
-            leaf = _LEAVES[state.parameters["leaf_prediction"]][0](stats, depth, owner.splitter)
+            leaf = OF_CLASSIFIERS[state.parameters["leaf_prediction"]][0](stats, depth, owner.splitter)
         self.write_to_every_leaf(at, leaf)
         if isinstance(leaf, htc_nodes.LeafNaiveBayesAdaptive):
             leaf._mc_correct_weight = float(self.F[at + L.MAJORITY_RIGHT])

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
-from river.tree.nodes import arf_htc_nodes, efdtc_nodes, hatc_nodes, htc_nodes
+from river.tree.nodes import hatc_nodes
 from river.tree.splitter import ExhaustiveSplitter, GaussianSplitter
 from river.tree.splitter.nominal_splitter_classif import NominalSplitterClassif
 
@@ -13,24 +13,11 @@ from glasstream.base.errors import NotCompilable
 from glasstream.models.predictors.arrays import Array, sealed_tuple
 from glasstream.models.predictors.kernels.walk import Votes
 from glasstream.models.predictors.slots import ABSENT, Slots
+from glasstream.models.river.leaves import OF_CLASSIFIERS, by_type
 
-_MAJORITY: Final = "majority"
-_BAYES: Final = "bayes"
-_ADAPTIVE: Final = "adaptive"
 _BY_TREE: Final = "by tree"
 
-LEAF_TYPES: Final[dict[type, str]] = {
-    htc_nodes.LeafMajorityClass: _MAJORITY,
-    htc_nodes.LeafNaiveBayes: _BAYES,
-    htc_nodes.LeafNaiveBayesAdaptive: _ADAPTIVE,
-    arf_htc_nodes.RandomLeafMajorityClass: _MAJORITY,
-    arf_htc_nodes.RandomLeafNaiveBayes: _BAYES,
-    arf_htc_nodes.RandomLeafNaiveBayesAdaptive: _ADAPTIVE,
-    efdtc_nodes.EFDTLeafMajorityClass: _MAJORITY,
-    efdtc_nodes.EFDTLeafNaiveBayes: _BAYES,
-    efdtc_nodes.EFDTLeafNaiveBayesAdaptive: _ADAPTIVE,
-    hatc_nodes.AdaLeafClassifier: _BY_TREE,
-}
+LEAF_TYPES: Final = by_type(OF_CLASSIFIERS) | {hatc_nodes.AdaLeafClassifier: _BY_TREE}
 """Leaves by exact type, with the way in which they predict."""
 
 _LOG_TAU: Final = math.log(math.tau)
@@ -188,10 +175,10 @@ def _is_bayes(leaf: Any, tree: Any) -> bool:
         return False
     kind = LEAF_TYPES[type(leaf)]
     if kind is _BY_TREE:
-        kind = {"mc": _MAJORITY, "nb": _BAYES}.get(tree.leaf_prediction, _ADAPTIVE)
-    if kind is _BAYES:
+        kind = tree.leaf_prediction
+    if kind == "nb":
         return bool(weight(leaf) >= tree.nb_threshold)
-    return kind is _ADAPTIVE and bool(leaf._nb_correct_weight >= leaf._mc_correct_weight)
+    return kind != "mc" and bool(leaf._nb_correct_weight >= leaf._mc_correct_weight)
 
 
 def _normalised(shares: Mapping[Any, float], factor: float | None) -> dict[Any, float]:

@@ -6,18 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from glasstream.models.online.linear.kernels import (
-    BINARY,
-    COUNT,
-    FIELDS,
-    INTERCEPT,
-    MET,
-    ONE_VS_REST,
-    REGRESSION,
-    STEPS,
-    VARIANCE,
-    WEIGHT,
-)
+from glasstream.models.online.linear import kernels as K
 from glasstream.models.online.linear.state import PARAMETERS, State
 from glasstream.models.predictors.arrays import Array, read_matrices, require
 from glasstream_topics import frames
@@ -37,11 +26,11 @@ def encode(state: State) -> bytes:
         "parameters": dict(state.parameters),
         "steps": list(state.steps),
         "names": list(state.slots),
-        "labels": list(state.labels) if state.kind == ONE_VS_REST else [],
+        "labels": list(state.labels) if state.kind == K.ONE_VS_REST else [],
     }
     arrays = {
         "features": np.ascontiguousarray(state.features[:members, : len(state.slots)]),
-        "numbers": np.ascontiguousarray(state.numbers[:members, [INTERCEPT, STEPS]]),
+        "numbers": np.ascontiguousarray(state.numbers[:members, [K.INTERCEPT, K.STEPS]]),
         "order": state.order[: state.born[0]].copy(),
     }
     return frames.encode(KIND, VERSION, meta, arrays)
@@ -59,11 +48,11 @@ def decode(data: bytes | memoryview) -> State:
     state = _state(frame.meta)
     features, numbers, order = read_matrices(frame.arrays, _ARRAYS, _OF)
     members, slots = state.members, len(state.slots)
-    require(features.shape == (members, slots, FIELDS), f"{members} members and {slots} features", _OF)
+    require(features.shape == (members, slots, K.FIELDS), f"{members} members and {slots} features", _OF)
     require(numbers.shape == (members, 2), "an intercept and a number of steps of each member", _OF)
     born = order.size
     distinct = np.array_equal(np.sort(order), np.unique(order)) and bool(np.all((order >= 0) & (order < members)))
-    require(distinct and (state.kind == ONE_VS_REST or born == 1), "each member in the order once at most", _OF)
+    require(distinct and (state.kind == K.ONE_VS_REST or born == 1), "each member in the order once at most", _OF)
     _check_features(features)
     require(_are_counts(numbers[:, 1]), "a number of steps", _OF)
     unborn = np.setdiff1d(np.arange(members), order)
@@ -71,19 +60,21 @@ def decode(data: bytes | memoryview) -> State:
     require(untouched and bool(np.all(numbers[unborn, 0] == state.parameters["intercept"])), "new members", _OF)
     state.make_room()
     state.features[:members, :slots] = features
-    state.numbers[:members, [INTERCEPT, STEPS]] = numbers
+    state.numbers[:members, [K.INTERCEPT, K.STEPS]] = numbers
     state.order[:born], state.born[0] = order, born
     return state
 
 
 def _check_features(features: Array) -> None:
-    counts, met = features[:, :, COUNT], features[:, :, MET]
+    counts, met = features[:, :, K.COUNT], features[:, :, K.MET]
     require(_are_counts(counts), "counts of features", _OF)
     require(
         bool(np.all((met == 0.0) | (met == 1.0)) and np.all(met[counts > 0.0] == 1.0)), "features that were met", _OF
     )
-    require(not bool(np.any(features[:, :, VARIANCE] < 0.0)), "variances from 0 on", _OF)
-    require(not features[:, :, COUNT : WEIGHT + 1][counts == 0.0].any(), "nothing known of features never learned", _OF)
+    require(not bool(np.any(features[:, :, K.VARIANCE] < 0.0)), "variances from 0 on", _OF)
+    require(
+        not features[:, :, K.COUNT : K.WEIGHT + 1][counts == 0.0].any(), "nothing known of features never learned", _OF
+    )
 
 
 def _are_counts(values: Array) -> bool:
@@ -93,17 +84,17 @@ def _are_counts(values: Array) -> bool:
 def _state(meta: Mapping[str, Any]) -> State:
     require(set(meta) == _META, f"the entries {', '.join(sorted(_META))}", _OF)
     kind, parameters, steps, names, labels = (meta[name] for name in ("kind", "parameters", "steps", "names", "labels"))
-    require(type(kind) is int and kind in (REGRESSION, BINARY, ONE_VS_REST), "a known kind", _OF)
+    require(type(kind) is int and kind in (K.REGRESSION, K.BINARY, K.ONE_VS_REST), "a known kind", _OF)
     require(isinstance(parameters, dict) and set(parameters) == set(PARAMETERS), "parameters", _OF)
     finite = (type(value) is float and isfinite(value) for value in parameters.values())
     require(all(finite), "numbers as parameters", _OF)
     require(_are_names(steps) and len(steps) == 2, "names of two steps", _OF)
     require(_are_names(names), "names of features", _OF)
-    require(isinstance(labels, list) and (kind == ONE_VS_REST or not labels), "classes", _OF)
+    require(isinstance(labels, list) and (kind == K.ONE_VS_REST or not labels), "classes", _OF)
     require(all(type(label) in (str, int, bool) for label in labels) and len(set(labels)) == len(labels), "labels", _OF)
     state = State(kind, parameters, (steps[0], steps[1]))
     state.slots = {name: slot for slot, name in enumerate(names)}
-    if kind == ONE_VS_REST:
+    if kind == K.ONE_VS_REST:
         state.labels = {label: number for number, label in enumerate(labels)}
     return state
 

@@ -11,19 +11,8 @@ from glasstream.base.errors import ModelError
 from glasstream.events.features import FeatureTable
 from glasstream.models.online.layout import ANSWERED
 from glasstream.models.online.linear import checkpoint
-from glasstream.models.online.linear.kernels import (
-    BINARY,
-    COUNT,
-    INTERCEPT,
-    MEAN,
-    ONE_VS_REST,
-    REGRESSION,
-    VARIANCE,
-    WEIGHT,
-    learn_row,
-    learn_rows,
-    score_row,
-)
+from glasstream.models.online.linear import kernels as K
+from glasstream.models.online.linear.kernels import learn_row, learn_rows, score_row
 from glasstream.models.online.linear.state import State
 from glasstream.models.online.live import Answers, Columns, Numbers
 from glasstream.models.predictors.arrays import Array
@@ -36,7 +25,7 @@ _FORMS: Final = 4_096
 """Number of remembered forms; a stream with optional features has several, a hostile one endless."""
 _ALWAYS: Final = np.array([nan])
 """Bound of one event that is learned whatever its votes."""
-_LINKS: Final = {REGRESSION: "identity", BINARY: "binary", ONE_VS_REST: "one vs rest"}
+_LINKS: Final = {K.REGRESSION: "identity", K.BINARY: "binary", K.ONE_VS_REST: "one vs rest"}
 
 
 class _Form(NamedTuple):
@@ -99,7 +88,7 @@ class LiveLinear:
         state = self.state
         for label in labels:
             if label not in state.labels:
-                if state.kind != ONE_VS_REST or type(label) not in (str, int, bool):
+                if state.kind != K.ONE_VS_REST or type(label) not in (str, int, bool):
                     raise ModelError(f"expected one of the classes {self.classes}, got {label!r:.60}")
                 state.labels[label] = len(state.labels)
         state.make_room()
@@ -129,7 +118,7 @@ class LiveLinear:
             The events do not have this form, or the model is a regressor. It has learned none of them.
         """
         y, classes = np.asarray(labels), len(self.state.labels)
-        if self.state.kind == REGRESSION or y.dtype.kind not in "iu":
+        if self.state.kind == K.REGRESSION or y.dtype.kind not in "iu":
             raise ModelError("expected a classifier, and the numbers of classes")
         if y.size and (y.min() < -1 or y.max() >= classes):
             raise ModelError(f"expected labels from -1 to {classes - 1}")
@@ -156,7 +145,7 @@ class LiveLinear:
         ModelError
             The events do not have this form, or the model is a classifier. It has learned none of them.
         """
-        if self.state.kind != REGRESSION:
+        if self.state.kind != K.REGRESSION:
             raise ModelError("expected a regressor")
         answers = self._learn(columns, np.array(targets, np.float64), within, known)
         return Numbers(answers.votes[:, 0], answers.labels)
@@ -197,7 +186,7 @@ class LiveLinear:
         """Return the probabilities of one event, as River does."""
         state = self.state
         form = self._packed(x)
-        if state.kind == BINARY:
+        if state.kind == K.BINARY:
             share = score_row(state.features, state.numbers, form.slots, form.values, SIGMOID)
             return {False: 1.0 - share, True: share}
         answers = self._run(form, form.values.reshape(1, -1), np.array([-1.0]), True, _ALWAYS)
@@ -213,11 +202,11 @@ class LiveLinear:
         """Learn one event, as River does."""
         state = self.state
         form = self._packed(x)
-        if state.kind == ONE_VS_REST:
+        if state.kind == K.ONE_VS_REST:
             number = float(self.numbers_of([y])[0])
             self._run(form, form.values.reshape(1, -1), np.array([number]), True, _ALWAYS)
             return
-        logistic = state.kind == BINARY
+        logistic = state.kind == K.BINARY
         learn_row(state.features, state.numbers, form.slots, form.values, form.scaled, float(y), logistic)
 
     def _packed(self, x: Mapping[str, Any]) -> _Form:
@@ -270,7 +259,7 @@ class LiveLinear:
         state, slots, texts = self.state, Slots.of(table, given), Labels(labels)
         slots.all_numeric("a linear model")
         members = state.order[: state.born[0]]
-        keys = [self.classes[number] for number in members.tolist()] if state.kind == ONE_VS_REST else self.classes
+        keys = [self.classes[number] for number in members.tolist()] if state.kind == K.ONE_VS_REST else self.classes
         names = slots.names
         scaling = np.zeros((len(members), 2, len(names)))
         weight, known = np.zeros((len(members), len(names))), np.zeros((len(members), len(names)), np.bool_)
@@ -279,14 +268,14 @@ class LiveLinear:
             if place is None:
                 continue
             facts = state.features[members, place]
-            scaling[:, 0, column] = facts[:, MEAN]
-            scaling[:, 1, column] = [variance**0.5 for variance in facts[:, VARIANCE].tolist()]
+            scaling[:, 0, column] = facts[:, K.MEAN]
+            scaling[:, 1, column] = [variance**0.5 for variance in facts[:, K.VARIANCE].tolist()]
             if slots.slot(name) != ABSENT:
-                weight[:, column], known[:, column] = facts[:, WEIGHT], facts[:, COUNT] > 0.0
+                weight[:, column], known[:, column] = facts[:, K.WEIGHT], facts[:, K.COUNT] > 0.0
         identity = np.zeros((2, len(names)))
         identity[1] = 1.0
-        outer, inner = (identity, scaling) if state.kind == ONE_VS_REST else (scaling[0], identity[np.newaxis])
-        forms = Forms(outer, inner, weight, known, state.numbers[members, INTERCEPT])
+        outer, inner = (identity, scaling) if state.kind == K.ONE_VS_REST else (scaling[0], identity[np.newaxis])
+        forms = Forms(outer, inner, weight, known, state.numbers[members, K.INTERCEPT])
         return LinearPredictor(names, texts.classes, texts.columns(keys), forms, _LINKS[state.kind])
 
     def to_bytes(self) -> bytes:
