@@ -125,7 +125,7 @@ def test_of_a_change_event_only_the_row_after_the_change_is_used(around: str, up
         (lambda n: orjson.dumps({"n": n}).decode(), "JSON in a text: send the object itself, so that its fields can"),
         (lambda n: f"{n},50", "numbers with decimal commas, signs or units: send them as 1234.5"),
         (lambda n: f"{n} kg", "numbers with decimal commas, signs or units: send them as 1234.5"),
-        (lambda n: [{"n": n}], "an array of objects: if each is to be an event, send the array as the message, or one"),
+        (lambda n: [{"n": n}], "an array of objects: if each is to be an event, set records = z"),
         (lambda n: [n], "an array: a feature can be one of its elements, such as first=/z/0"),
     ],
 )
@@ -291,3 +291,25 @@ def test_times_of_open_telemetry_are_proposed() -> None:
     start = int(at(0).timestamp()) * 10**9
     trial = tried([{"timeUnixNano": str(start + n), "a": n % 3, "y": n % 2} for n in range(COUNT)])
     assert trial.proposal == {"target": "y", "ts": "timeUnixNano", "ts_unit": "ns"}
+
+
+def test_events_in_an_array_inside_an_object_are_events() -> None:
+    rows = [[{"a": n % 3, "y": n % 2}, {"a": 1, "y": 0}] for n in range(COUNT)]
+    for path, around in (("batch", lambda row: {"batch": row}), ("/a/b", lambda row: {"a": {"b": row}, "count": 2})):
+        trial = tried([around(row) for row in rows], f"intake.records={path}")
+        assert (trial.documents, trial.made, trial.rejected) == (2 * COUNT, 2 * COUNT, [])
+        assert trial.proposal == {"target": "y"} and "count" not in [one.name for one in trial.fields]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ({"a": 1}, "batch: expected an array of objects (intake.records), got nothing"),
+        ({"batch": 1}, "batch: expected an array of objects (intake.records), got 1"),
+        ([1], "batch: expected an array of objects (intake.records), got nothing"),
+        ({"batch": [1]}, "expected an object with fields, got 1"),
+    ],
+)
+def test_messages_without_the_array_are_rejected(value: Any, says: str) -> None:
+    ((_, _, detail),) = tried([value], "intake.records=batch").rejected
+    assert detail == says

@@ -138,6 +138,8 @@ def test_the_number_of_inferred_types_is_bounded() -> None:
         ({"labels_topics": "loans", "labels_id": "i", "labels_target": "y"}, "got loans in both; a topic has either"),
         ({"topics": "a,b", "labels_topics": "l", "labels_id": "i", "labels_target": "y"}, "names 2"),
         ({"format": "csv"}, "intake.columns"),
+        ({"format": "csv", "columns": "a", "records": "b"}, "intake.records: expected the format json"),
+        ({"records": "@key"}, "intake.records: expected the name of a field or a JSON Pointer"),
         ({"delimiter": '"'}, "intake.delimiter: expected one character, but no quote"),
         ({"delimiter": ";;"}, "intake.delimiter: expected one character"),
         ({"format": "json-schema"}, "intake.registry"),

@@ -112,7 +112,7 @@ def judge(settings: Settings, messages: Sequence[Message], make: Callable[[str],
     intake = settings.intake
     trial = Trial(messages=len(messages))
     documents, _ = _documents(make(intake.format), messages)
-    if intake.format == "json" and not documents:
+    if intake.format == "json" and intake.records is None and not documents:
         lines, wrong = _documents(make("json-lines"), messages)
         if lines and not wrong:
             trial.proposal["format"], documents = "json-lines", lines

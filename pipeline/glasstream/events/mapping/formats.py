@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from glasstream.events.json_advice import json_advice
+from glasstream.events.mapping.fields import ABSENT, Path, parse_path, path_text, value_at
 from glasstream.events.mapping.misfit import Misfit, shown
 from glasstream.events.mapping.settings import IntakeSettings
 from glasstream_topics.events_dead import Reason
@@ -53,11 +54,29 @@ class Format(ABC):
 
 
 class Json(Format):
-    """An object, or an array of objects."""
+    """An object, or an array of objects.
+
+    Parameters
+    ----------
+    records
+        Path of an array of objects in the object of a message, each of which is a document; None for the message
+        itself.
+    """
+
+    def __init__(self, records: Path | None = None) -> None:
+        self.records = records
 
     def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
         """Return the documents of a message: see `Format`."""
         found = _json(value)
+        if self.records is not None:
+            found = value_at(found, self.records)
+            if not isinstance(found, list):
+                raise Misfit(
+                    Reason.NOT_AN_OBJECT,
+                    f"{path_text(self.records)}: expected an array of objects (intake.records), got "
+                    f"{'nothing' if found is ABSENT else shown(found)}",
+                )
         if type(found) is dict:
             return (found,), False
         if isinstance(found, list):
@@ -125,7 +144,7 @@ class Csv(Format):
 def plain_format(settings: IntakeSettings, name: str) -> Format | None:
     """Return the format of this name, or None if it needs a schema."""
     if name == "json":
-        return Json()
+        return Json(None if settings.records is None else parse_path(settings.records))
     if name == "json-lines":
         return JsonLines()
     if name == "csv":

@@ -300,9 +300,7 @@ def _why_left_out(one: FieldOfSample, typed: Kind | None) -> str | None:
     """
     if one.kind not in tuple(Kind):
         if one.example.startswith("[{"):
-            return (
-                "an array of objects: if each is to be an event, send the array as the message, or one message for each"
-            )
+            return f"an array of objects: if each is to be an event, set records = {one.name}"
         return "an array: a feature can be one of its elements, such as first=" + path_text((*one.path, "0"))
     if _is_time(one) and one.values > 1:
         return "a time"

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from glasstream.base.changes import ChangesNothing
 from glasstream.base.errors import SettingsError
-from glasstream.events.mapping.fields import Features, parse_features, parse_kinds, parse_reference
+from glasstream.events.mapping.fields import Features, parse_features, parse_kinds, parse_path, parse_reference
 from glasstream_topics import ALL, AVRO, labels
 
 Format = Literal["json", "json-lines", "csv", "avro", "protobuf", "json-schema"]
@@ -62,6 +62,9 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     types
         Types of fields, as ``field=number``, ``field=text`` or ``field=boolean``, separated by commas. The intake
         infers the types of the other fields from the first messages and keeps them.
+    records
+        Field of each ``json`` message with an array of objects, each of which is an event (or a label). The fields
+        around the array are not read. If unset, the message itself is the event, or the array.
     columns
         Names of the columns of ``csv``, separated by commas.
     delimiter
@@ -97,6 +100,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ts_unit: ChangesNothing[Literal["ms", "s", "us", "ns"]] = "ms"
     stream: ChangesNothing[str] = "@topic"
     types: ChangesNothing[str | None] = None
+    records: ChangesNothing[str | None] = None
     columns: ChangesNothing[str | None] = None
     delimiter: ChangesNothing[Annotated[str, Meta(pattern=r'^[^"\r\n]\Z', description=_ONE)]] = ","
     labels_topics: ChangesNothing[_Topics | None] = None
@@ -117,6 +121,8 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if text is not None:
                 _try(found, name, partial(parse_reference, text, words))
         _try(found, "features", lambda: parse_features(self.features))
+        if self.records is not None:
+            _try(found, "records", partial(parse_path, self.records))
         _try(found, "types", lambda: parse_kinds(self.types))
         if found:
             raise SettingsError(found)
@@ -141,6 +147,8 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 found.append(f"{name}: expected topics of other programs, got {', '.join(written)} of this deployment")
         if self.labels_topics is not None:
             found += self._wrong_labels()
+        if self.records is not None and "json" not in (self.format, self.labels_format):
+            found.append(f"records: expected the format json, which alone has it, got {self.format}")
         for one in sorted({self.format, self.labels_format or self.format}):
             found += self._wrong_format(one)
         if found:
