@@ -257,7 +257,8 @@ def _inputs(onnx: Any, graph: Any, names: Sequence[str]) -> tuple[Input, ...]:
         if sizes[0] > 0:
             raise ModelError(
                 f"model.name: expected inputs for any number of rows, but {one.name!r} takes exactly {sizes[0]}; "
-                "export the model with None as the first dimension"
+                "export the model with None as the first dimension, or, if the input is no feature, with a "
+                "constant in its place"
             )
         found.append((one.name, kind, sizes[1] if len(sizes) == 2 else 1, len(sizes) == 1))
     if not found:
