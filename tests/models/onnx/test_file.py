@@ -69,7 +69,8 @@ ERRORS: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "random numbers": (lambda: small(helper.make_node("RandomNormalLike", ["x"], ["y"])), "got RandomNormalLike in it"),
     "one row at a time": (
-        lambda: small(helper.make_node("Identity", ["x"], ["y"]), shape=(1, 2)), r"takes exactly 1; export .* if the input is no feature, with a constant",
+        lambda: small(helper.make_node("Identity", ["x"], ["y"]), shape=(1, 2)),
+        r"takes exactly 1; export .* if the input is no feature, with a constant",
     ),
 }  # fmt: skip
 
