@@ -149,7 +149,6 @@ class Reader:
         The future is done when nothing that was fetched before can arrive any more. An assignment of another
         generation is left as it is.
         """
-
         placed: Future[None] = Future()
 
         def run(consumer: Consumer) -> None:
@@ -346,8 +345,8 @@ class Reader:
 
     def _on_error(self, consumer: Consumer, message: Message) -> ConsumerRecord | None:
         """Handle an error, and return the record that replaces what cannot be read, if any."""
-        error: Any = message.error()
-        code, topic = error.code(), message.topic()
+        found: Any = message.error()
+        code, topic = found.code(), message.topic()
         if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError._BAD_COMPRESSION) and topic is not None:
             tp = TP(topic, message.partition())
             position = self._next.get(tp)
@@ -357,12 +356,16 @@ class Reader:
                 del self._next[tp]
                 self._listener.out_of_range(tp, position)
                 return None
-            after = end_of_batch(self._settings, tp, message.offset())
+            try:
+                after = end_of_batch(self._settings, tp, message.offset())
+            except UnavailableError as error:
+                log.debug("%s", error)
+                return None  # the client reports the batch again
             self._unread = True  # reading continues behind it
             return ConsumerRecord(topic, tp.partition, after - 1, None, unread(message.offset(), after))
-        if error.fatal() or code in _ENDS:
-            raise KafkaException(error)
-        log.debug("cannot read %s: %s", topic or ", ".join(self._topics), error.str())
+        if found.fatal() or code in _ENDS:
+            raise KafkaException(found)
+        log.debug("cannot read %s: %s", topic or ", ".join(self._topics), found.str())
         return None
 
 

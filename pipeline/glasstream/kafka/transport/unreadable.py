@@ -5,17 +5,19 @@ A batch that inflates to gigabytes could end the worker at every start. librdkaf
 times). It reports the first offset of a batch that it gives up, again and again, and does not say where the batch ends.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from faust.types import TP
 
+from glasstream.base.errors import UnavailableError
 from glasstream.events.message import Oversized
 from glasstream.kafka.transport.input_topic import LIMIT
 
-POLL: Final = 1.0
-"""Seconds for one poll."""
+ANSWER: Final = 30.0
+"""Seconds for a broker to send what follows an offset."""
 
 
 def stand_in(message: Message) -> Oversized | None:
@@ -37,7 +39,8 @@ def end_of_batch(settings: Mapping[str, Any], tp: TP, first: int) -> int:
 
     Raises
     ------
-    confluent_kafka.KafkaException
+    UnavailableError
+        The broker does not answer.
     """
     own = {name: value for name, value in settings.items() if name != "group.instance.id"}
     client = Consumer({**own, "enable.partition.eof": True, "auto.offset.reset": "latest"})
@@ -59,17 +62,15 @@ def end_of_batch(settings: Mapping[str, Any], tp: TP, first: int) -> int:
 def _is_in_batch(client: Consumer, tp: TP, offset: int, first: int) -> bool:
     """Return whether reading from `offset` meets the batch that begins at `first`."""
     client.assign([TopicPartition(tp.topic, tp.partition, offset)])
-    while True:
-        message = client.poll(POLL)
-        if message is None:
-            continue
-        error: Any = message.error()
-        if error is None or error.code() == KafkaError._PARTITION_EOF:
+    until = time.monotonic() + ANSWER
+    while time.monotonic() < until:
+        message = client.poll(1.0)
+        error: Any = None if message is None else message.error()
+        if message is not None and (error is None or error.code() == KafkaError._PARTITION_EOF):
             return False
-        if error.code() == KafkaError._BAD_COMPRESSION:
+        if message is not None and error.code() == KafkaError._BAD_COMPRESSION:
             return bool(message.offset() == first)
-        if error.fatal():
-            raise KafkaException(error)
+    raise UnavailableError(f"no broker sends {tp.topic}[{tp.partition}] from offset {offset}")
 
 
 def unread(first: int, after: int) -> Oversized:
