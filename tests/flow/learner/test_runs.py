@@ -2,9 +2,10 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +42,15 @@ def chosen(model: str) -> Settings:
     return settings(*MODELS[model], "labels.window=60", "limits.waiting_bytes=100000", "snapshot.cadence=60")
 
 
+def plain(value: Any) -> Any:
+    """Return what a snapshot holds with the bytes of its arrays, of which `repr` shows only a part."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, Mapping):
+        return [(name, plain(one)) for name, one in value.items()]
+    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
 class Published:
     """What a learner publishes, in the order of its stream; requests row by row, because commits cut them."""
 
@@ -60,7 +70,7 @@ class Published:
         for stream, record in outbox.predictions:
             self.predictions.setdefault(stream, []).append(record)
         for one in outbox.snapshots:
-            self.snapshots.append((one.stream, one.epoch, one.version, repr(content(one.predictor))))
+            self.snapshots.append((one.stream, one.epoch, one.version, repr(plain(content(one.predictor)))))
         for rejections in dead:
             letter = dead_letter(rejections, 100_000)
             self.dead.append((letter.key, letter.value, letter.headers))

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import trustme
+from faust.types import TP
 
 from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.app.configuration import load
@@ -24,6 +25,7 @@ from glasstream.kafka.health.steps import Steps
 from glasstream.kafka.stages import build
 from glasstream.kafka.stages.notify import Notifier
 from glasstream.kafka.stages.webhook import Answer, Webhook
+from glasstream.kafka.transport.reader import Batch
 from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream.kafka.transport.redact import RedactingFormatter, secrets_of_webhook
 from glasstream.kafka.transport.sequence import Sequence as Reading
@@ -317,22 +319,20 @@ class Log:
         """Run the lane of a worker from the committed offset on, until it is killed or all is done."""
         done = asyncio.Event()
         failures: list[Exception] = []
-        stage: Any = SimpleNamespace(
-            handle=made.handle, producer=None, in_flight=64, steps=Steps(), input_topic="incidents",
-            fail=failures.append, options=options("test."),
-        )  # fmt: skip
-        lane = WorkLane(stage, 0, 1)
-        lane.sequence = Reading(self.committed)
 
-        def acknowledge(offset: int) -> None:
-            self.committed = offset + 1
+        def acknowledge(tp: TP, offset: int) -> None:
+            self.committed = offset
             if self.committed == len(self.messages):
                 done.set()
 
-        for one in self.messages[self.committed :]:
-            event = SimpleNamespace(ack=lambda offset=one.offset: acknowledge(offset))
-            lane.waiting.append((event, one))
-        lane.arrived.set()
+        stage: Any = SimpleNamespace(
+            handle=made.handle, producer=None, in_flight=64, steps=Steps(), input_topic="incidents",
+            fail=failures.append, options=options("test."),
+            app=SimpleNamespace(consumer=SimpleNamespace(used=acknowledge)),
+        )  # fmt: skip
+        lane = WorkLane(stage, 0, 1)
+        lane.sequence = Reading(self.committed)
+        lane.offer(Batch(lane.tp, self.committed, 1, self.messages[self.committed :]))
         ends = [asyncio.ensure_future(killed.wait()), asyncio.ensure_future(done.wait())]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:

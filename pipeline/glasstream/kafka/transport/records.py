@@ -10,8 +10,7 @@ from glasstream.events.message import Message
 Headers = tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerRecord:
+class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     """Message as it was read. `timestamp` is Kafka's, in milliseconds."""
 
     topic: str
