@@ -53,18 +53,22 @@ def delete(bootstrap: str, topic: str) -> None:
     admin.delete_topics([topic])[topic].result(30)
 
 
+WIDE = b"1" + b" " * 200_000
+"""A message so large that 250 of them are more than a worker reads ahead of a stage that hesitates."""
+
+
 def blocked_with_a_hole(kafka: str, prefix: str, replaceable: bool) -> tuple[list[int], str | None, float, int]:
     """Feed a stage that hesitates, remove what it has not read, let it go on; return what it was fed and says."""
     totals = Totals(prefix, Hesitant)
     source = f"{prefix}in"
 
     async def run() -> tuple[str | None, float, int]:
-        stage = total_stage(Connection(kafka), prefix, totals, queue_messages=8, max_fetch_bytes=2_000)
+        stage = total_stage(Connection(kafka), prefix, totals, queue_messages=8)
         stage.replaceable = {source} if replaceable else set()
         stage.remedy = "lengthen the retention"
         health = StageHealth(stage, lambda: [])
         async with running(stage):
-            await asyncio.to_thread(produce, kafka, source, [b"1" + b" " * 500] * 300, batch=4)
+            await asyncio.to_thread(produce, kafka, source, [WIDE] * 300, batch=4)
             await until(lambda: stage.lanes[0].held)
             await asyncio.to_thread(remove, kafka, source, 250)
             totals.made[0].go.set()  # type: ignore[attr-defined]
