@@ -8,7 +8,6 @@ from confluent_kafka.admin import (
     AdminClient,
     NewPartitions,
 )
-from glasstream.kafka.transport.decompression import LIMIT
 
 import glasstream_topics
 from glasstream.app.brokers.local import Kafka
@@ -16,7 +15,7 @@ from glasstream.app.command.tail import follow
 from glasstream.app.configuration import load
 from glasstream.app.operate.topics import create, verify
 from glasstream.kafka.transport.connection import Connection
-from glasstream.kafka.transport.input_topic import SizeCheck
+from glasstream.kafka.transport.input_topic import LIMIT, SizeCheck
 from glasstream.kafka.transport.topic_check import check_topics
 from glasstream_topics import admin
 from glasstream_topics.admin import Deviation
