@@ -274,10 +274,8 @@ def test_messages_lost_on_the_way_are_read_again(
         stage = total_stage(link, prefix, totals)
         async with running(stage):
             for number in range(6):
-                reached = stage.app.consumer.posted
                 produce(link.bootstrap, f"{prefix}in", numbers(number, number + 1))
                 await until(lambda: (stage.app.consumer.handed(TP(f"{prefix}in", 0)) or 0) > number)  # noqa: B023
-                assert stage.app.consumer.posted >= reached
             if repaired:
                 await until(lambda: totals.counted() == 6)
             else:
@@ -381,6 +379,44 @@ def test_what_is_used_during_a_commit_is_committed_at_the_stop(
 
     asyncio.run(run())
     assert committed_offset(link.bootstrap, f"{prefix}total", f"{prefix}in") == 10
+
+
+def test_a_release_asks_nothing_of_the_reader_which_waits_for_it(
+    embedded: EmbeddedKafka, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit within a release would be answered after it only; the group would wait until the commit is given up."""
+    link = embedded_topics(embedded, prefix)
+    release, commit = Consumer._release, Reader.commit
+    tasks: list[object] = []
+    within: list[bool] = []
+    released = threading.Event()
+
+    async def releasing(self: Consumer) -> None:
+        self.used(TP(f"{prefix}in", 0), 10)  # there is something to commit
+        tasks.append(asyncio.current_task())
+        await release(self)
+        released.set()
+
+    def asked(self: Reader, offsets: Mapping[TP, int]) -> "Future[bool]":
+        within.append(asyncio.current_task() in tasks)
+        return commit(self, offsets)
+
+    monkeypatch.setattr(Consumer, "_release", releasing)
+    monkeypatch.setattr(Reader, "commit", asked)
+    handled = Handled(f"{prefix}out")
+
+    async def run() -> None:
+        first, second = (
+            StatelessStage(link, options(prefix, instance), input_topic=f"{prefix}in", handle=handled)
+            for instance in "ab"
+        )
+        async with running(first):
+            await until(lambda: first.settled)
+            async with running(second):
+                await until(released.is_set)
+
+    asyncio.run(run())
+    assert tasks and not any(within)
 
 
 # --- messages that arrive before a slow take-over has finished --------------------------------------------------------

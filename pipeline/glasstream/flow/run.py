@@ -85,7 +85,7 @@ class Run:
             self.messages.append(message)
             ends.append(len(elements))
 
-    def look(self) -> None:
+    def find_form(self) -> None:
         """Find out whether all events have one form. This costs less than to look at each event by itself."""
         events = [one.x for one in self.elements if type(one) is Event] if self.labels else [
             one.x for one in self.elements  # type: ignore[union-attr]  # there is no label

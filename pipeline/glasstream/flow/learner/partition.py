@@ -296,7 +296,7 @@ class PartitionLearner:
                 self._reject(run, 0, epoch).found.append(found)
             if self.silent:
                 self._withhold()
-        run.look()
+        run.find_form()
         number = self._advance(stream, run, 0) if not run else 0
         while run:
             first = run.place

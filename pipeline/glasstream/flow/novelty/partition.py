@@ -173,14 +173,14 @@ class PartitionDetector:
         detector = watched.detector
         run = Run(message, decoded, watched.resumed.used if message.offset == watched.resumed.offset else 0)
         run.extend(messages, begin + 1, limit)
-        told_before = run.before(self._silent_until)
+        published_before = run.before(self._silent_until)
         elements = [Element(place, run.id_of(place), element) for place, element in enumerate(run.elements)]
         while run:
             if detector.due:
                 yield detector
-            taken, told = detector.take(elements[run.place : run.place + _ROWS])
+            taken, scored = detector.take(elements[run.place : run.place + _ROWS])
             self.changed.add(name)
-            self.records += [(name, one.record) for one in told if one.place >= told_before]
+            self.records += [(name, one.record) for one in scored if one.place >= published_before]
             self.requests += detector.take_request()
             run.place += taken
             if run.place:

@@ -75,14 +75,14 @@ class Consumer(base.Consumer):
         self._used: dict[TP, int] = {}
         self._committing = asyncio.Lock()
 
-    # --- told by the reader, in its thread ---------------------------------------------------------------------------
+    # --- called by the reader, in its thread --------------------------------------------------------------------------
 
     def assigned(self, partitions: set[TP], generation: int) -> None:
         """Let Faust take over the partitions of a new assignment."""
         self._on_loop(self._take_over(partitions, generation))
 
     def revoked(self) -> "Future[None]":
-        """Let Faust release all partitions."""
+        """Let Faust release all partitions. Meanwhile the reader waits, so nothing may be asked of it."""
         return self._on_loop(self._release())
 
     def arrived(self, batches: Sequence[Batch], taken: Callable[[], None]) -> None:
@@ -115,7 +115,6 @@ class Consumer(base.Consumer):
     async def _release(self) -> None:
         async with self._turn:
             self.app.on_rebalance_start()
-            await self.commit()
             await self.on_partitions_revoked(set(self._owned))
             self._owned = set()
             self._used.clear()
@@ -290,7 +289,7 @@ class Consumer(base.Consumer):
     # --- required by Faust, and not used -----------------------------------------------------------------------------
 
     def pause_partitions(self, tps: Iterable[TP]) -> None:
-        """Do nothing: an assignment reads nothing until it is told where."""
+        """Do nothing: an assignment reads nothing until `seek_wait` says where."""
 
     def resume_partitions(self, tps: Iterable[TP]) -> None:
         """Do nothing, as above."""

@@ -84,13 +84,13 @@ class Batch(NamedTuple):
 
 
 class Listener(Protocol):
-    """What the thread tells. It calls all methods itself, and waits for none but `revoked`."""
+    """What the thread calls when something has happened. It waits for the end of `revoked` only."""
 
     def assigned(self, partitions: set[TP], generation: int) -> None:
         """Take over partitions, and `place` them."""
 
     def revoked(self) -> "Future[None]":
-        """Release all partitions. The future is done when nothing uses them any more."""
+        """Release all partitions. The future is done when nothing uses them any more. Commands wait until then."""
 
     def arrived(self, batches: Sequence[Batch], taken: Callable[[], None]) -> None:
         """Accept batches, and call `taken` when they have left the queue."""
@@ -329,6 +329,7 @@ class Reader:
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._forget()
+        self.member = ""
         if not self._stopping.is_set():
             released = self._listener.revoked()
             while not (released.done() or self._stopping.is_set()):
@@ -391,7 +392,7 @@ _ENDS: Final = frozenset(
         KafkaError.INVALID_SESSION_TIMEOUT, KafkaError.GROUP_MAX_SIZE_REACHED,
     }
 )  # fmt: skip
-"""Errors of a consumer that stay until somebody changes rights or settings."""
+"""Errors of a consumer that stay until rights or settings change."""
 
 
 def settings_of(connection: Connection, options: StageOptions) -> dict[str, Any]:
@@ -426,7 +427,7 @@ def _of_ours(error: Exception, topics: Sequence[str]) -> Exception:
 
 
 def _give(future: "Future[Result]", result: Result) -> None:
-    """Give a result to whoever still waits for it."""
+    """Give a future its result, unless its waiting was cancelled."""
     if future.set_running_or_notify_cancel():
         future.set_result(result)
 
