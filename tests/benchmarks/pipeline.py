@@ -1,11 +1,12 @@
-"""Throughput of the whole pipeline on a real Kafka, as a ratio to a bare River loop on the same events.
+"""Throughput and latency of the whole pipeline on a real Kafka, one event in each message.
 
     python tests/benchmarks/pipeline.py [--models forest,tree,linear] [--repeats 3] [--broker local|HOST:PORT]
-        [--explain ipfi,isage,ipdp] [--explainers 1,2] [--set isage.inner_samples=100] [--per-message 1] [--latency]
+        [--explain ipfi,isage,ipdp] [--explainers 1,2] [--set isage.inner_samples=100] [--per-message 100]
+        [--backlog 200000] [--rates 0,1000,10000]
 
-The bare loop predicts and learns, nothing else. The pipeline is learner, explainers and aggregator, with 100 events in
-each message (or `--per-message`), timed from the first event to the last committed record, after a warm-up stream. Bare
-and pipeline runs alternate; one JSON line a model and number of explainers, with medians:
+The bare loop of River predicts and learns, nothing else. The pipeline is learner, explainers and aggregator, timed from
+the first event to the last committed record, after a warm-up stream, while this program writes the events. Bare and
+pipeline runs alternate; one JSON line a model and number of explainers, with medians:
 
 - `bare`, `pipeline`: events/s; `ratio`: pipeline over bare
 - `learner_outside_river`: CPU of the learner beyond that of the bare loop, as a share of the bare loop
@@ -13,12 +14,17 @@ and pipeline runs alternate; one JSON line a model and number of explainers, wit
   pipeline's runs (a local broker, this program, the system)
 - `tail_s`: seconds from the last event written to the last record committed
 - `speed_up`: with several numbers of explainers, throughput over that with the first
+- `load`: load of the machine over the last minute before the first run
 
-With `--latency` a record is published for every row and events come in arrays of 10; the throughput is measured anew,
-then events come at 80 % of it:
+With `--backlog` as many events are written before the stages start, and the time is that from the first published row to
+the last.
 
-- `every_row`: events/s of a run that publishes every row
-- `p50_s`, `p99_s`: from an event's writing to the moment at which its importance record has been read, committed
+With `--rates` a record is published for every row, and events are written one by one at each rate, for 15 seconds; one
+JSON line a rate:
+
+- `prediction_ms`, `importance_ms`: median and 99th percentile of the milliseconds from an event's writing to the moment
+  at which the record of its row has been read, committed
+- `share`: CPU of each stage, as a share of one core. At rate 0 nothing is written.
 """
 
 import argparse
@@ -28,7 +34,8 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +48,7 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from river.datasets import synth
 
-from glasstream.app.brokers.choose import open_broker
+from glasstream.app.brokers.choose import Broker, open_broker
 from glasstream.app.configuration import load
 from glasstream.app.runner.children import Children
 from glasstream.app.runner.monitor import Monitor
@@ -56,8 +63,9 @@ from glasstream_topics import admin
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 WARM_UP = 1_500
-ROWS_PER_MESSAGE = 100
-LOAD, PACED_ROWS, PACED_SECONDS = 0.8, 10, 15.0
+PACED_SECONDS = 15.0
+READ = ("predictions", "importance")
+QUANTILES = {"p50": 0.5, "p99": 0.99}
 SEED = 7
 DEADLINE_S = 300.0
 
@@ -72,7 +80,7 @@ class Timed:
 
 
 class RowNumber(msgspec.Struct):
-    """The part of an importance record that tells its row."""
+    """The part of a record that tells its row."""
 
     row: int
 
@@ -114,47 +122,50 @@ class Deployment:
         used["rest"] = sum(whole) - whole.idle - getattr(whole, "iowait", 0.0) - sum(used.values())
         return used
 
-    def paced(self, name: str, stream: list[Event], rate: float) -> list[float]:
-        """Seconds from event to record, in the order of the rows, at `rate` events a second."""
+    def paced(self, name: str, stream: list[Event], rate: float) -> dict[str, list[float]]:
+        """Seconds from event to record in each topic, for events that are written one by one at `rate` a second."""
         written: list[float] = []
-        read: dict[int, float] = {}
+        read: dict[str, dict[int, float]] = {topic: {} for topic in READ}
         numbers = msgspec.json.Decoder(RowNumber)  # to read all of a record would take a share of the two cores
 
         def take(topic: str, messages: list[Message]) -> None:
             now = time.perf_counter()
             for message in messages:
                 if message.key() == name.encode():
-                    read.setdefault(numbers.decode(message.value()).row, now)
+                    read[topic].setdefault(numbers.decode(message.value()).row, now)
 
-        reader = Monitor(self.link, self.settings, take, public=("importance",), from_start=False)
+        reader = Monitor(self.link, self.settings, take, public=READ, from_start=False)
         producer = Producer(self.link.producer(linger_ms=0))
         topic, key = self.settings.prefix + "events", name.encode()
+        values = [orjson.dumps(event) for event in stream]
         ended = threading.Event()
 
         def write() -> None:
             begun = time.perf_counter()
-            for first in range(0, len(stream), PACED_ROWS):
-                ended.wait(max(0.0, begun + first / rate - time.perf_counter()))
-                written.extend([time.perf_counter()] * len(stream[first : first + PACED_ROWS]))
-                producer.produce(topic, orjson.dumps(stream[first : first + PACED_ROWS]), key)
+            for number, value in enumerate(values):
+                ended.wait(max(0.0, begun + number / rate - time.perf_counter()))
+                written.append(time.perf_counter())
+                producer.produce(topic, value, key)
                 producer.poll(0)
             producer.flush(30.0)
 
         writer = threading.Thread(target=write)
         writer.start()
         until = time.perf_counter() + DEADLINE_S
-        while len(stream) - 1 not in read:
+        while any(len(stream) - 1 not in found for found in read.values()):
             self.children.check()
-            reader.poll(0.005)
+            reader.poll(0.002)
             if time.perf_counter() > until:
                 ended.set()
                 sys.exit(f"{name}: not through after {DEADLINE_S:.0f} s")
         writer.join()
         reader.close()
         first = self.settings.explain.first_row
-        return [read[row] - written[row] for row in range(first, len(stream))]
+        return {
+            topic: [found[row] - written[row] for row in range(first, len(stream))] for topic, found in read.items()
+        }
 
-    def through(self, name: str, stream: list[Event], rows: int = ROWS_PER_MESSAGE) -> Timed:
+    def through(self, name: str, stream: list[Event], rows: int) -> Timed:
         packed = list(pack(stream, rows, 1 << 20))
         replay = Replay(self.link, self.settings, name, packed)
         before = self.cpu()
@@ -178,62 +189,112 @@ def median(timed: list[Timed], of: Callable[[Timed], float]) -> float:
     return statistics.median(of(one) for one in timed)
 
 
+def tell(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
 def measure(model: str, explainers: int, options: argparse.Namespace) -> dict[str, object]:
-    broker, repeats = options.broker, options.repeats
-    stream = events(options.rows or ROWS.get(model, 2_000))
+    repeats = options.repeats
+    stream = events(options.backlog or options.rows or ROWS.get(model, 2_000))
+    with deployed(model, options) as (settings, kafka):
+        create_topics(kafka, settings)
+        load_before = os.getloadavg()[0]
+        bares, pipelines = [], []
+        if options.backlog:
+            for number in range(repeats):
+                own = msgspec.structs.replace(settings, prefix=f"{settings.prefix}{number}.")
+                create_topics(kafka, own)
+                bares.append(bare(model, stream))
+                pipelines.append(from_backlog(own, stream, options.per_message))
+        else:
+            with Children(environment(settings), restart=False, say=tell) as children:
+                for stage, count in (("aggregator", 1), ("explainer", explainers), ("learner", 1)):
+                    for instance in range(count):
+                        children.add(stage, f"{stage}-{instance + 1}")
+                deployment = Deployment(settings, children)
+                deployment.through("warm-up", stream[:WARM_UP], options.per_message)
+                for number in range(repeats):
+                    bares.append(bare(model, stream))
+                    pipelines.append(deployment.through(f"run-{number}", stream, options.per_message))
+                children.stop()
+        line = summary(model, explainers, options, stream, bares, pipelines)
+    return line | {"load": round(load_before, 2)}
+
+
+@contextmanager
+def deployed(model: str, options: argparse.Namespace) -> Iterator[tuple[Settings, Broker]]:
+    """A broker, and the settings of stages on it."""
     settings = load(
         assignments=[
             f"model.name={model}",
-            f"prefix=bench-{model.rpartition(':')[2]}-{explainers}-{os.getpid()}.",
-            f"broker={broker}",
+            f"prefix=bench-{model.rpartition(':')[2]}-{os.getpid()}-{time.monotonic_ns()}.",
+            f"broker={options.broker}",
             f"seed={SEED}",
             "model.task=classification",
             f"explain.methods={options.explain}",
             *options.assignments,
         ]
     )
-    line: dict[str, object]
-    with open_broker(broker) as kafka:
-        settings = msgspec.structs.replace(settings, broker=kafka.bootstrap)
-        create_topics(kafka, settings)
-        with Children(environment(settings), restart=False, say=lambda line: print(line, file=sys.stderr)) as children:
-            for stage, number in (("aggregator", 1), ("explainer", explainers), ("learner", 1)):
-                for instance in range(number):
-                    children.add(stage, f"{stage}-{instance + 1}")
-            deployment = Deployment(settings, children)
-            deployment.through("warm-up", stream[:WARM_UP], options.per_message)
-            bares, pipelines = [], []
-            for number in range(repeats):
-                bares.append(bare(model, stream))
-                pipelines.append(deployment.through(f"run-{number}", stream, options.per_message))
-            children.stop()
-        line = summary(model, explainers, options, stream, bares, pipelines)
-        if options.latency:
-            line |= latency(settings, stream)
-    return line
+    with open_broker(options.broker) as kafka:
+        yield msgspec.structs.replace(settings, broker=kafka.bootstrap), kafka
 
 
-def latency(settings: Settings, stream: list[Event]) -> dict[str, object]:
-    """Workers of their own, that publish at every row."""
-    settings = msgspec.structs.replace(settings, publish=Publish(every=1))
-    settings = msgspec.structs.replace(settings, prefix=f"{settings.prefix}latency.")
+def latencies(model: str, options: argparse.Namespace) -> Iterator[dict[str, object]]:
+    rates = [int(rate) for rate in options.rates.split(",")]
+    stream = events(max(WARM_UP, int(max(rates) * PACED_SECONDS)))
+    with deployed(model, options) as (settings, _):
+        for rate in rates:
+            yield {"model": model, "explain": options.explain, **at_rate(settings, stream, rate)}
+
+
+def at_rate(settings: Settings, stream: list[Event], rate: int) -> dict[str, object]:
+    """Latency and CPU of workers of their own, that publish at every row."""
+    settings = msgspec.structs.replace(settings, publish=Publish(every=1), prefix=f"{settings.prefix}{rate}.")
     admin.create(AdminClient({"bootstrap.servers": settings.broker}), settings.partitions, settings.prefix)
-    with Children(environment(settings), restart=False, say=lambda line: print(line, file=sys.stderr)) as children:
+    with Children(environment(settings), restart=False, say=tell) as children:
         for stage in ("aggregator", "explainer", "learner"):
             children.add(stage, f"{stage}-1")
         deployment = Deployment(settings, children)
-        deployment.through("warm-up", stream[:WARM_UP])
-        throughput = len(stream) / deployment.through("unpaced", stream, PACED_ROWS).seconds
-        rate = LOAD * throughput
-        seconds = sorted(deployment.paced("paced", stream[: int(rate * PACED_SECONDS)], rate))
+        deployment.through("warm-up", stream[:WARM_UP], 1)
+        before, begun = deployment.cpu(), time.perf_counter()
+        line: dict[str, object] = {"rate": rate}
+        if rate:
+            waited = deployment.paced("paced", stream[: int(rate * PACED_SECONDS)], rate)
+            line["rows"] = len(waited["importance"])
+            line |= {f"{topic.removesuffix('s')}_ms": quantiles(seconds) for topic, seconds in waited.items()}
+        else:
+            time.sleep(PACED_SECONDS)
+        seconds, after = time.perf_counter() - begun, deployment.cpu()
         children.stop()
-    places = {"p50_s": 0.5, "p99_s": 0.99}
-    return {
-        "every_row": round(throughput),
-        "load": LOAD,
-        "latency_rows": len(seconds),
-        **{name: round(seconds[int(place * len(seconds))], 3) for name, place in places.items()},
-    }
+    return line | {"share": {stage: round((after[stage] - before[stage]) / seconds, 3) for stage in after}}
+
+
+def quantiles(seconds: list[float]) -> dict[str, float]:
+    ordered = sorted(seconds)
+    return {name: round(1e3 * ordered[int(place * len(ordered))], 1) for name, place in QUANTILES.items()}
+
+
+def from_backlog(settings: Settings, stream: list[Event], rows: int) -> Timed:
+    """Time from the first row to the last that stages publish which find all events written when they start."""
+    with Children(environment(settings), restart=False, say=tell) as children:
+        link = connection(settings)
+        replay = Replay(link, settings, "backlog", list(pack(stream, rows, 1 << 20)))
+        while replay.end is None:
+            replay.step(0.1)
+        replay.close()
+        for stage in ("aggregator", "explainer", "learner"):
+            children.add(stage, f"{stage}-1")
+        deployment = Deployment(settings, children)
+        begun, first, before = 0.0, 0, {}
+        while (row := deployment.monitor.progress.published.get("backlog", -1)) != len(stream) - 1:
+            children.check()
+            deployment.monitor.poll(0.02)
+            if row >= 0 and not begun:
+                begun, first, before = time.perf_counter(), row, deployment.cpu()
+        seconds, after = time.perf_counter() - begun, deployment.cpu()
+        children.stop()
+    share = len(stream) / (len(stream) - first)
+    return Timed(seconds * share, {stage: (after[stage] - before[stage]) * share for stage in after})
 
 
 def summary(
@@ -274,10 +335,15 @@ def main() -> None:
     parser.add_argument("--explain", default="ipfi")
     parser.add_argument("--explainers", default="1", help="numbers of explainers, one after the other")
     parser.add_argument("--set", dest="assignments", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--per-message", type=int, default=ROWS_PER_MESSAGE, help="events in each message")
-    parser.add_argument("--latency", action="store_true")
+    parser.add_argument("--per-message", type=int, default=1, help="events in each message")
+    parser.add_argument("--backlog", type=int, default=0, help="events that are written before the stages start")
+    parser.add_argument("--rates", help="measure latency at these numbers of events a second")
     options = parser.parse_args()
     for model in options.models.split(","):
+        if options.rates:
+            for line in latencies(model, options):
+                print(json.dumps(line), flush=True)
+            continue
         first = 0.0
         for explainers in map(int, options.explainers.split(",")):
             line = measure(model, explainers, options)

@@ -18,7 +18,10 @@ from confluent_kafka import Producer
 from faust.types import TP
 
 from glasstream.app.brokers.embedded import EmbeddedKafka
+from glasstream.app.brokers.local import Kafka
+from glasstream.base.errors import FencedError
 from glasstream.events.message import Oversized
+from glasstream.kafka.transport import reader as reader_module
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.consumer import Consumer, Transport
 from glasstream.kafka.transport.input_topic import LIMIT
@@ -68,12 +71,14 @@ class Listening:
         self.assignments: queue.Queue[tuple[set[TP], int]] = queue.Queue()
         self.batches: queue.Queue[Batch] = queue.Queue()
         self.lost: queue.Queue[tuple[TP, int]] = queue.Queue()
-        self.failure: Exception | None = None
+        self.revocations: queue.Queue[None] = queue.Queue()
+        self.failures: queue.Queue[Exception] = queue.Queue()
 
     def assigned(self, partitions: set[TP], generation: int) -> None:
         self.assignments.put((partitions, generation))
 
     def revoked(self) -> "Future[None]":
+        self.revocations.put(None)
         done: Future[None] = Future()
         done.set_result(None)
         return done
@@ -87,7 +92,7 @@ class Listening:
         self.lost.put((tp, position))
 
     def failed(self, error: Exception) -> None:
-        self.failure = error
+        self.failures.put(error)
 
 
 def test_every_seek_brings_the_message_at_its_offset_next_and_none_that_was_fetched_before(
@@ -125,7 +130,7 @@ def test_every_seek_brings_the_message_at_its_offset_next_and_none_that_was_fetc
         assert reader.handed(TP(f"{prefix}in", 0)) != 0, "a seek of another assignment is not for this one"
     finally:
         reader.stop(30)
-    assert heard.failure is None
+    assert heard.failures.empty()
     with pytest.raises(Exception, match="has left its group"):
         reader.place({TP(f"{prefix}in", 0): 0}, generation).result(60)
 
@@ -149,7 +154,62 @@ def test_an_offset_that_the_log_does_not_have_is_told_and_the_other_partitions_a
         assert heard.batches.get(timeout=60).records[0].offset == 3
     finally:
         reader.stop(30)
-    assert heard.failure is None and heard.lost.empty()
+    assert heard.failures.empty() and heard.lost.empty()
+
+
+def test_another_worker_of_the_same_name_ends_this_one(kafka: str, prefix: str) -> None:
+    make_topics(kafka, {f"{prefix}in": 1})
+    ours, other = Listening(), Listening()
+    readers = [Reader(Connection(kafka), options(prefix), heard) for heard in (ours, other)]
+    try:
+        readers[0].start([f"{prefix}in"])
+        ours.assignments.get(timeout=60)
+        readers[1].start([f"{prefix}in"])
+        assert isinstance(ours.failures.get(timeout=60), FencedError)
+        assert other.failures.empty()
+    finally:
+        for reader in readers:
+            reader.stop(30)
+
+
+def test_a_client_that_has_lost_its_session_is_replaced(
+    local_broker: Callable[..., Kafka], prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests of such a client go on without its member id, and the group refuses them for good."""
+    broker = local_broker()
+    clients: list[str] = []
+
+    class Counted(reader_module.Consumer):  # type: ignore[misc]
+        def __init__(self, settings: dict[str, Any]) -> None:
+            super().__init__(settings)
+            clients.append(settings["group.instance.id"])
+
+    monkeypatch.setattr(reader_module, "Consumer", Counted)
+    make_topics(broker.bootstrap, {f"{prefix}in": 1})
+    produce(broker.bootstrap, f"{prefix}in", numbers(0, 10))
+    heard = Listening()
+    reader = Reader(Connection(broker.bootstrap), options(prefix), heard)
+    place = TP(f"{prefix}in", 0)
+    try:
+        reader.start([f"{prefix}in"])
+        _, generation = heard.assignments.get(timeout=60)
+        reader.place({place: 0}, generation).result(60)
+        assert len(heard.batches.get(timeout=60).records) == 10
+        broker.pause()
+        heard.revocations.get(timeout=60)
+        refused = reader.commit({place: 5})
+        broker.resume()
+        partitions, later = heard.assignments.get(timeout=60)
+        assert (partitions, clients) == ({place}, [f"{prefix}total.a"] * 2)
+        assert later > generation
+        reader.place({place: 5}, generation).result(60)
+        assert reader.handed(place) is None, "a seek of a former assignment is not for this one"
+        reader.place({place: 5}, later).result(60)
+        assert [record.offset for record in heard.batches.get(timeout=60).records] == [5, 6, 7, 8, 9]
+        assert refused.done()
+    finally:
+        reader.stop(30)
+    assert heard.failures.empty()
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
@@ -189,7 +249,7 @@ def test_a_batch_that_inflates_to_too_much_is_replaced_and_the_messages_behind_i
             expected = batch.records[-1].offset + 1
     finally:
         reader.stop(30)
-    assert heard.failure is None
+    assert heard.failures.empty()
     stand_ins = {record.offset: record.value for record in found if isinstance(record.value, Oversized)}
     assert [(one.offset, one.value) for one in found if one.offset not in stand_ins] == [
         (number, b"%d" % number) for number in (*range(5), *range(8, 12))

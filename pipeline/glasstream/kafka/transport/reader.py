@@ -8,6 +8,9 @@ An assignment of the group brings no messages until `place` says where each part
 all partitions again, each at its next offset: librdkafka then delivers nothing that was fetched before.
 
 Only this thread calls the client: a lock of the client keeps other threads waiting while one reads.
+
+A client that has lost its session cannot rejoin under a static name: requests which it had begun go on without its
+member id, and the group takes them for those of a replaced worker. Therefore a new client joins in its place.
 """
 
 import logging
@@ -126,6 +129,8 @@ class Reader:
         self._stopping = threading.Event()
         #: Whether a batch that cannot be read was replaced in this round.
         self._unread = False
+        #: Whether the session of the current client has ended without an answer of the group.
+        self._lost = False
         self._topics: list[str] = []
         self._followed: frozenset[str] = frozenset()
         self._thread = threading.Thread(target=self._run, name=f"{options.name}-reader", daemon=True)
@@ -161,10 +166,13 @@ class Reader:
         return self._command(run, placed)
 
     def commit(self, offsets: Mapping[TP, int]) -> "Future[bool]":
-        """Commit offsets to the group. The result is whether that succeeded."""
+        """Commit offsets to the group. The result is whether that succeeded; outside the group nothing succeeds."""
         committed: Future[bool] = Future()
 
         def run(consumer: Consumer) -> None:
+            if not self.member:  # the offsets are those of a former assignment
+                _give(committed, False)
+                return
             self._commits.append(committed)
             try:
                 consumer.commit(
@@ -222,21 +230,34 @@ class Reader:
 
     def _run(self) -> None:
         try:
-            consumer = Consumer({**self._settings, "on_commit": self._on_commit})
-            try:
-                consumer.subscribe(
-                    self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
-                )
-                while not self._stopping.is_set():
-                    self._serve(consumer)
-                self._leave(consumer)
-            finally:
-                consumer.close()
+            while not self._stopping.is_set():
+                self._be_member()
         except Exception as error:  # noqa: BLE001 - it ends the worker, with a line and a code
             if not self._stopping.is_set():
                 self._listener.failed(_of_ours(error, self._topics))
         finally:
             self._refuse_commands()
+
+    def _be_member(self) -> None:
+        """Read with one client, until the worker stops or the client has lost its session."""
+        self._lost = False
+        consumer = Consumer({**self._settings, "on_commit": self._on_commit})
+        try:
+            consumer.subscribe(
+                self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            )
+            while not (self._stopping.is_set() or self._lost):
+                self._serve(consumer)
+            if not self._lost:
+                self._leave(consumer)
+        except KafkaException as error:
+            if self.member or error.args[0].code() not in _AFTER_A_LOSS:
+                raise
+            log.debug("a client that is no member any more was refused: %s", error)
+        finally:
+            consumer.close()
+            while self._commits:
+                _give(self._commits.popleft(), False)
 
     def _leave(self, consumer: Consumer) -> None:
         """Leave the group, so that others need not wait for the session. To close alone keeps a static member."""
@@ -336,6 +357,11 @@ class Reader:
                 _wait(released, _LOOK)
         consumer.unassign()
 
+    def _on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._lost = True
+        log.info("%s: no answer of the group for a session; joining it again", ", ".join(self._topics))
+        self._on_revoke(consumer, partitions)
+
     def _forget(self) -> None:
         with self._changed:
             self._next.clear()
@@ -364,7 +390,7 @@ class Reader:
                 return None  # the client reports the batch again
             self._unread = True  # reading continues behind it
             return ConsumerRecord(topic, tp.partition, after - 1, None, unread(message.offset(), after))
-        if found.fatal() or code in _ENDS:
+        if code == KafkaError._FATAL or code in _ENDS:
             raise KafkaException(found)
         log.debug("cannot read %s: %s", topic or ", ".join(self._topics), found.str())
         return None
@@ -393,6 +419,10 @@ _ENDS: Final = frozenset(
     }
 )  # fmt: skip
 """Errors of a consumer that stay until rights or settings change."""
+_AFTER_A_LOSS: Final = (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID)
+"""Errors with which a group answers requests of a client that has lost its session."""
+_FENCED: Final = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
+"""Part of the text of a fatal error; its code does not tell the cause."""
 
 
 def settings_of(connection: Connection, options: StageOptions) -> dict[str, Any]:
@@ -419,7 +449,7 @@ def _of_ours(error: Exception, topics: Sequence[str]) -> Exception:
     if not isinstance(error, KafkaException):
         return error
     cause = error.args[0]
-    if cause.code() == KafkaError.FENCED_INSTANCE_ID:
+    if cause.code() == KafkaError.FENCED_INSTANCE_ID or _FENCED in cause.str():
         return FencedError(f"another worker has joined the group under the name of this one: {cause.str()}")
     if heals(cause):
         return UnavailableError(f"cannot read {', '.join(topics)}: {cause.str()}")
