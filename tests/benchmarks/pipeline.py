@@ -16,8 +16,8 @@ pipeline runs alternate; one JSON line a model and number of explainers, with me
 - `speed_up`: with several numbers of explainers, throughput over that with the first
 - `load`: load of the machine over the last minute before the first run
 
-With `--backlog` as many events are written before the stages start, and the time is that from the first published row to
-the last.
+With `--backlog` as many events are written before the stages start, and the time is that from the first published row
+to the last.
 
 With `--rates` a record is published for every row, and events are written one by one at each rate, for 15 seconds; one
 JSON line a rate:
@@ -80,9 +80,10 @@ class Timed:
 
 
 class RowNumber(msgspec.Struct):
-    """The part of a record that tells its row."""
+    """The part of a record that tells its row. With a label in each event `seq` is the row."""
 
-    row: int
+    row: int = -1
+    seq: int = -1
 
 
 def events(rows: int) -> list[Event]:
@@ -132,7 +133,8 @@ class Deployment:
             now = time.perf_counter()
             for message in messages:
                 if message.key() == name.encode():
-                    read[topic].setdefault(numbers.decode(message.value()).row, now)
+                    number = numbers.decode(message.value())
+                    read[topic].setdefault(max(number.row, number.seq), now)
 
         reader = Monitor(self.link, self.settings, take, public=READ, from_start=False)
         producer = Producer(self.link.producer(linger_ms=0))

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.producers import ConfirmedProducer
 from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
@@ -19,6 +20,7 @@ from glasstream.kafka.transport.worker import ExitCode
 from tests.support.transport_harness import (
     Totals,
     Worker,
+    embedded_topics,
     make_topics,
     numbers,
     options,
@@ -71,6 +73,22 @@ def test_a_worker_that_ends_is_succeeded_long_before_its_session_times_out(kafka
         third.send(signal.SIGINT)
         assert third.end() == (ExitCode.OK, "")
     assert read_all(kafka, f"{topics}out")[0] == sums(700)
+
+
+def test_what_was_used_is_committed_as_soon_as_nothing_waits(embedded: EmbeddedKafka, prefix: str) -> None:
+    """The interval between commits, an hour here, is for partitions of which messages wait."""
+    link = embedded_topics(embedded, prefix)
+    totals = Totals(prefix)
+
+    async def run() -> None:
+        stage = total_stage(link, prefix, totals, commit_interval=3600.0)
+        async with running(stage):
+            for count in (1, 2, 300):
+                produce(link.bootstrap, f"{prefix}in", numbers(totals.counted(), count))
+                await until(lambda count=count: len(read_all(link.bootstrap, f"{prefix}out")[0]) == count)
+
+    asyncio.run(run())
+    assert read_all(link.bootstrap, f"{prefix}out")[0] == sums(300)
 
 
 def test_partitions_move_between_workers_under_load_and_every_message_counts_once(kafka: str, prefix: str) -> None:

@@ -137,7 +137,7 @@ class Limits(IngestLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Transaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often learner and aggregator commit.
+    """How often learner and aggregator commit while events wait. When none waits, they commit at once.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class Transaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """
 
     seconds: ChangesNothing[Annotated[float, Meta(gt=0, le=10)]] = 0.2
-    rows: ChangesNothing[Positive] = 2_000
+    rows: ChangesNothing[Positive] = 8_000
 
 
 class Topics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

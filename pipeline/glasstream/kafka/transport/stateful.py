@@ -45,6 +45,10 @@ _LOOK = 0.5
 #: Most messages of a run that is fed at once, and the bytes after which a run ends. A run may exceed `commit_rows`.
 RUN_MESSAGES = 512
 RUN_BYTES = 128 * 1024
+#: Seconds between two commits of a partition while little comes. See decision 21.
+PAUSE = 0.01
+#: Seconds between two looks whether a state that was fed nothing has something to commit.
+IDLE = 1.0
 #: Number of threads for transactions and take-overs. Further partitions take turns.
 _THREADS = 16
 
@@ -124,7 +128,10 @@ class StateLane(Lane):
         #: Messages of the run that is fed, or was fed last.
         self._run: list[ConsumerRecord] = []
         self._stopping = False
-        self._due = asyncio.Event()
+        #: Whether messages are fed.
+        self._busy = False
+        #: Whether something was fed since the last commit; whether nothing waits any more; whether a commit is overdue.
+        self._fed, self._ready, self._due = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._collected = asyncio.Event()
         self._writing: asyncio.Future[None] | None = None
         self._feeding = self.spawn(self._feed())
@@ -140,30 +147,47 @@ class StateLane(Lane):
         state, limit, steps = self.state, self.stage.commit_rows, self.stage.steps
         since = loop.time()
         while True:
+            self._busy = bool(self.waiting)
             while self.waiting:
+                self._fed.set()
                 self._run = run = self.next_run(RUN_MESSAGES, RUN_BYTES)
                 begun = perf_counter()
                 await state.feed(run)
                 steps.add("feed", perf_counter() - begun)
                 if state.pending() >= limit:
                     self._collected.clear()
-                    self._due.set()
+                    self._hurry()
                     await self._collected.wait()
                     since = loop.time()
                 elif loop.time() - since > YIELD_AFTER:
                     await asyncio.sleep(0)
                     since = loop.time()
+            self._busy = False
+            self._ready.set()
             self.arrived.clear()
             await self.arrived.wait()
             since = loop.time()
 
     async def _commit_on(self) -> None:
+        """Commit as soon as nothing waits, with a pause between two commits; after the interval in any case."""
+        loop = asyncio.get_running_loop()
+        rested = loop.time()
         while not self._stopping:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), self.stage.commit_interval)
+            await _set(self._fed, IDLE)
+            await _set(self._ready, self.stage.commit_interval)
+            await _set(self._due, rested - loop.time())
+            self._ready.clear()
             self._due.clear()
+            if not self._busy:
+                self._fed.clear()
             await self.commit()
+            rested = loop.time() + PAUSE
         await self.commit()
+
+    def _hurry(self) -> None:
+        """Commit without waiting for more."""
+        for event in (self._fed, self._ready, self._due):
+            event.set()
 
     async def commit(self) -> None:
         """Commit everything produced until now, then acknowledge the messages that were used."""
@@ -271,7 +295,7 @@ class StateLane(Lane):
         """
         self.waiting.clear()
         self._stopping = True
-        self._due.set()
+        self._hurry()
         loop = asyncio.get_running_loop()
         until = loop.time() + _DRAIN_PATIENCE
         while not self._committing.done():
@@ -279,6 +303,13 @@ class StateLane(Lane):
             if loop.time() > until and self.patience.troubled:
                 break
         await self.drop()
+
+
+async def _set(event: asyncio.Event, seconds: float) -> None:
+    """Wait until an event is set, for a limited time."""
+    if seconds > 0 and not event.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), seconds)
 
 
 @dataclass(frozen=True)
