@@ -21,6 +21,7 @@ from glasstream.kafka.transport.producers import ConfirmedProducer
 from glasstream.kafka.transport.reader import IN_FLIGHT, MOST
 from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
 from glasstream.kafka.transport.snapshot_table import TableSpec
+from glasstream.kafka.transport.stateful import PAUSE, STATE_BYTES_PER_SECOND, pause_after
 from glasstream.kafka.transport.stateless import StatelessStage
 from tests.support.transport_harness import (
     Gate,
@@ -332,3 +333,13 @@ def test_a_partition_that_starves_while_the_loop_is_busy_has_lost_nothing(embedd
         return stage.lost
 
     assert asyncio.run(run()) == 0
+
+
+@pytest.mark.parametrize("interval", [0.05, 0.2, 10.0])
+def test_a_partition_that_commits_much_state_commits_less_often(interval: float) -> None:
+    sizes = range(0, 64 * 1024 * 1024, 100_000)
+    pauses = [pause_after(size, interval) for size in sizes]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (PAUSE, interval)
+    for size, pause in zip(sizes, pauses, strict=True):
+        assert pause == interval or size <= pause * STATE_BYTES_PER_SECOND

@@ -45,8 +45,10 @@ _LOOK = 0.5
 #: Most messages of a run that is fed at once, and the bytes after which a run ends. A run may exceed `commit_rows`.
 RUN_MESSAGES = 512
 RUN_BYTES = 128 * 1024
-#: Seconds between two commits of a partition while little comes. See decision 21.
+#: Least seconds between two commits of a partition while little comes, and the bytes of state that it may write then in
+#: a second: a commit contains the whole state of each stream that has changed. See decision 21.
 PAUSE = 0.01
+STATE_BYTES_PER_SECOND = 5 * 1024 * 1024
 #: Seconds between two looks whether a state that was fed nothing has something to commit.
 IDLE = 1.0
 #: Number of threads for transactions and take-overs. Further partitions take turns.
@@ -171,17 +173,17 @@ class StateLane(Lane):
     async def _commit_on(self) -> None:
         """Commit as soon as nothing waits, with a pause between two commits; after the interval in any case."""
         loop = asyncio.get_running_loop()
-        rested = loop.time()
+        interval, rested = self.stage.commit_interval, loop.time()
         while not self._stopping:
             await _set(self._fed, IDLE)
-            await _set(self._ready, self.stage.commit_interval)
+            await _set(self._ready, interval)
             await _set(self._due, rested - loop.time())
             self._ready.clear()
             self._due.clear()
             if not self._busy:
                 self._fed.clear()
-            await self.commit()
-            rested = loop.time() + PAUSE
+            state_bytes = await self.commit()
+            rested = loop.time() + pause_after(state_bytes, interval)
         await self.commit()
 
     def _hurry(self) -> None:
@@ -189,8 +191,11 @@ class StateLane(Lane):
         for event in (self._fed, self._ready, self._due):
             event.set()
 
-    async def commit(self) -> None:
-        """Commit everything produced until now, then acknowledge the messages that were used."""
+    async def commit(self) -> int:
+        """Commit everything produced until now, then acknowledge the messages that were used.
+
+        Return the bytes of the state that were written.
+        """
         with self.stage.steps.time("collect"):
             outputs = self.state.collect()
         used = self.state.used()
@@ -205,6 +210,7 @@ class StateLane(Lane):
                 self.state.committed()
         if self.open:
             self.stage.app.consumer.used(self.tp, used)
+        return sum(len(record.value or b"") for record in outputs.progress)
 
     def _oldest(self) -> ConsumerRecord | None:
         """Return the first message that is not used up, which may be one of the run that is fed."""
@@ -303,6 +309,11 @@ class StateLane(Lane):
             if loop.time() > until and self.patience.troubled:
                 break
         await self.drop()
+
+
+def pause_after(state_bytes: int, interval: float) -> float:
+    """Return the seconds between a commit that wrote so much state and the next one, unless messages wait."""
+    return max(PAUSE, min(interval, state_bytes / STATE_BYTES_PER_SECOND))
 
 
 async def _set(event: asyncio.Event, seconds: float) -> None:
