@@ -191,6 +191,12 @@ def median(timed: list[Timed], of: Callable[[Timed], float]) -> float:
     return statistics.median(of(one) for one in timed)
 
 
+def add_stages(children: Children, explainers: int) -> None:
+    for stage, count in (("aggregator", 1), ("explainer", explainers), ("learner", 1)):
+        for instance in range(count):
+            children.add(stage, f"{stage}-{instance + 1}")
+
+
 def tell(line: str) -> None:
     print(line, file=sys.stderr)
 
@@ -207,12 +213,10 @@ def measure(model: str, explainers: int, options: argparse.Namespace) -> dict[st
                 own = msgspec.structs.replace(settings, prefix=f"{settings.prefix}{number}.")
                 create_topics(kafka, own)
                 bares.append(bare(model, stream))
-                pipelines.append(from_backlog(own, stream, options.per_message))
+                pipelines.append(from_backlog(own, stream, options.per_message, explainers))
         else:
             with Children(environment(settings), restart=False, say=tell) as children:
-                for stage, count in (("aggregator", 1), ("explainer", explainers), ("learner", 1)):
-                    for instance in range(count):
-                        children.add(stage, f"{stage}-{instance + 1}")
+                add_stages(children, explainers)
                 deployment = Deployment(settings, children)
                 deployment.through("warm-up", stream[:WARM_UP], options.per_message)
                 for number in range(repeats):
@@ -241,21 +245,25 @@ def deployed(model: str, options: argparse.Namespace) -> Iterator[tuple[Settings
         yield msgspec.structs.replace(settings, broker=kafka.bootstrap), kafka
 
 
-def latencies(model: str, options: argparse.Namespace) -> Iterator[dict[str, object]]:
+def latencies(model: str, explainers: int, options: argparse.Namespace) -> Iterator[dict[str, object]]:
     rates = [int(rate) for rate in options.rates.split(",")]
     stream = events(max(WARM_UP, int(max(rates) * PACED_SECONDS)))
     with deployed(model, options) as (settings, _):
         for rate in rates:
-            yield {"model": model, "explain": options.explain, **at_rate(settings, stream, rate)}
+            yield {
+                "model": model,
+                "explain": options.explain,
+                "explainers": explainers,
+                **at_rate(settings, stream, rate, explainers),
+            }
 
 
-def at_rate(settings: Settings, stream: list[Event], rate: int) -> dict[str, object]:
+def at_rate(settings: Settings, stream: list[Event], rate: int, explainers: int) -> dict[str, object]:
     """Latency and CPU of workers of their own, that publish at every row."""
     settings = msgspec.structs.replace(settings, publish=Publish(every=1), prefix=f"{settings.prefix}{rate}.")
     admin.create(AdminClient({"bootstrap.servers": settings.broker}), settings.partitions, settings.prefix)
     with Children(environment(settings), restart=False, say=tell) as children:
-        for stage in ("aggregator", "explainer", "learner"):
-            children.add(stage, f"{stage}-1")
+        add_stages(children, explainers)
         deployment = Deployment(settings, children)
         deployment.through("warm-up", stream[:WARM_UP], 1)
         before, begun = deployment.cpu(), time.perf_counter()
@@ -276,7 +284,7 @@ def quantiles(seconds: list[float]) -> dict[str, float]:
     return {name: round(1e3 * ordered[int(place * len(ordered))], 1) for name, place in QUANTILES.items()}
 
 
-def from_backlog(settings: Settings, stream: list[Event], rows: int) -> Timed:
+def from_backlog(settings: Settings, stream: list[Event], rows: int, explainers: int) -> Timed:
     """Time from the first row to the last that stages publish which find all events written when they start."""
     with Children(environment(settings), restart=False, say=tell) as children:
         link = connection(settings)
@@ -284,8 +292,7 @@ def from_backlog(settings: Settings, stream: list[Event], rows: int) -> Timed:
         while replay.end is None:
             replay.step(0.1)
         replay.close()
-        for stage in ("aggregator", "explainer", "learner"):
-            children.add(stage, f"{stage}-1")
+        add_stages(children, explainers)
         deployment = Deployment(settings, children)
         begun, first, before = 0.0, 0, {}
         while (row := deployment.monitor.progress.published.get("backlog", -1)) != len(stream) - 1:
@@ -342,12 +349,12 @@ def main() -> None:
     parser.add_argument("--rates", help="measure latency at these numbers of events a second")
     options = parser.parse_args()
     for model in options.models.split(","):
-        if options.rates:
-            for line in latencies(model, options):
-                print(json.dumps(line), flush=True)
-            continue
         first = 0.0
         for explainers in map(int, options.explainers.split(",")):
+            if options.rates:
+                for latency in latencies(model, explainers, options):
+                    print(json.dumps(latency), flush=True)
+                continue
             line = measure(model, explainers, options)
             rate = float(str(line["pipeline"]))
             if first:

@@ -206,7 +206,7 @@ def test_a_client_that_has_lost_its_session_is_replaced(
         assert reader.handed(place) is None, "a seek of a former assignment is not for this one"
         reader.place({place: 5}, later).result(60)
         assert [record.offset for record in heard.batches.get(timeout=60).records] == [5, 6, 7, 8, 9]
-        assert refused.done()
+        assert refused.result(60) is False, "these offsets are those of a former assignment"
     finally:
         reader.stop(30)
     assert heard.failures.empty()

@@ -92,7 +92,7 @@ class Batch(NamedTuple):
 
 
 class Listener(Protocol):
-    """What the thread calls when something has happened. It waits for the end of `revoked` only."""
+    """Receiver of what the reader's thread reports. The thread waits only for the future that `revoked` returns."""
 
     def assigned(self, partitions: set[TP], generation: int) -> None:
         """Take over partitions, and `place` them."""

@@ -175,9 +175,9 @@ class StateLane(Lane):
         loop = asyncio.get_running_loop()
         interval, rested = self.stage.commit_interval, loop.time()
         while not self._stopping:
-            await _set(self._fed, IDLE)
-            await _set(self._ready, interval)
-            await _set(self._due, rested - loop.time())
+            await _until_set(self._fed, IDLE)
+            await _until_set(self._ready, interval)
+            await _until_set(self._due, rested - loop.time())
             self._ready.clear()
             self._due.clear()
             if not self._busy:
@@ -316,7 +316,7 @@ def pause_after(state_bytes: int, interval: float) -> float:
     return max(PAUSE, min(interval, state_bytes / STATE_BYTES_PER_SECOND))
 
 
-async def _set(event: asyncio.Event, seconds: float) -> None:
+async def _until_set(event: asyncio.Event, seconds: float) -> None:
     """Wait until an event is set, for a limited time."""
     if seconds > 0 and not event.is_set():
         with contextlib.suppress(TimeoutError):
