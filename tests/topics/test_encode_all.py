@@ -1,11 +1,14 @@
 """Predictions that are written together have the bytes that each has alone."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glasstream_topics.errors import RecordError
-from glasstream_topics.predictions import Encoder, Estimate, Expected, Row
+from glasstream_topics.predictions import Columns, Encoder, Estimate, Expected, Row
 from tests.support.examples import examples
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -71,3 +74,37 @@ def test_records_of_one_form_are_written_together(classes: int, data: st.DataObj
     rows, encoder = data.draw(st.lists(row, min_size=2, max_size=9)), Encoder(3, 's"%b')
     assert encoder._written_together(rows, "100 %") is not None
     assert encoder.encode_all(rows, "100 %") == [encoder.encode(**one._asdict(), loss_name="100 %") for one in rows]
+
+
+@given(st.integers(0, 4), st.integers(0, 7), st.data())
+@examples(150)
+def test_columns_give_the_records_of_their_rows(classes: int, count: int, data: st.DataObject) -> None:
+    """With 0 classes the predictions are numbers."""
+    names = data.draw(st.lists(TEXTS, min_size=classes, max_size=classes, unique=True))
+
+    def several(one: st.SearchStrategy[Any]) -> list[Any]:
+        return data.draw(st.lists(one, min_size=count, max_size=count))
+
+    seqs, ids, times = several(st.integers(0, 2**53)), several(TEXTS), several(st.none() | st.integers(-(2**63), 2**62))
+    losses, metrics = several(st.none() | NUMBERS), several(st.none() | NUMBERS)
+    labels: list[Any] = several(st.integers(0, classes - 1) if classes else NUMBERS)
+    targets: list[Any] = several(st.integers(-1, classes - 1) if classes else st.none() | NUMBERS)
+    votes = [several(NUMBERS) for _ in names] if data.draw(st.booleans()) else None
+    columns = Columns(
+        seqs, ids, names, np.array(labels, np.int64 if classes else np.float64),
+        np.array(votes, np.float64).T.reshape(count, classes) if classes and votes is not None else None,
+        np.array(targets, np.int64 if classes else np.float64), np.array(losses, np.float64),
+        np.array(metrics, np.float64), seqs, times,
+    )  # fmt: skip
+    encoder = Encoder(3, 's"%b')
+    assert encoder.encode_block(columns, "100 %", "accuracy") == [
+        encoder.encode(
+            seq=seqs[at], id=ids[at], prediction=names[labels[at]] if classes else labels[at],
+            probabilities={name: column[at] for name, column in zip(names, votes, strict=True)}
+            if classes and votes is not None else None,
+            target=targets[at] if not classes else names[targets[at]] if targets[at] >= 0 else None,
+            loss=losses[at], loss_name="100 %", metric_name="accuracy", metric_value=metrics[at],
+            model_version=seqs[at], ts=times[at],
+        )
+        for at in range(count)
+    ]  # fmt: skip

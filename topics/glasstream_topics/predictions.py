@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 import orjson
 
 from glasstream_topics.contract import Natural, Positive, Topic, stream_key
+from glasstream_topics.frames import Array
 from glasstream_topics.notebook import Shown
 from glasstream_topics.record import OPTIONS, Json, encode_record
 
@@ -166,6 +168,46 @@ class Row(NamedTuple):
     estimates: list[Estimate] | None = None
 
 
+class Columns(NamedTuple):
+    """Predictions for `Encoder.encode_block`, as columns; see `Encoder.encode`."""
+
+    seqs: Sequence[int]
+    ids: Sequence[str]
+    classes: Sequence[str]
+    """Names of all classes; empty for numbers."""
+    predictions: Array
+    """int64[n]: predicted classes; float64[n]: predicted numbers."""
+    probabilities: Array | None
+    """float64[n, classes]; at most `NAMED` classes."""
+    targets: Array
+    """int64[n]: classes, -1 for none; float64[n]: numbers, NaN for none."""
+    losses: Array
+    """float64[n], NaN for none."""
+    metrics: Array
+    """float64[n]: values of the running metric, NaN for none."""
+    model_versions: Sequence[int]
+    times: Sequence[int | None]
+
+
+class _Form(NamedTuple):
+    """What records that are written together have in common."""
+
+    loss_name: str
+    metric_name: str
+    classes: Sequence[str] | None
+    """The classes in the order of the record; None without probabilities."""
+
+    def between(self) -> list[bytes]:
+        """Return the bytes before each field from `id` on."""
+        names = [orjson.dumps(name) + b":" for name in self.classes or ()]
+        before = [b',"probabilities":{' + names[0], *(b"," + name for name in names[1:])] if names else []
+        nothing = b"}" if names else b',"probabilities":null' if self.classes is None else b',"probabilities":{}'
+        loss_name, metric_name = orjson.dumps(self.loss_name), orjson.dumps(self.metric_name)
+        metric = b',"loss_name":%b,"metric":{"name":%b,"value":' % (loss_name, metric_name)
+        fields = [b',"id":', b',"prediction":', *before, nothing + b',"target":', b',"loss":', metric]
+        return [*fields, b'},"model_version":', b""]
+
+
 class Encoder:
     """Encoder for the predictions of one stream.
 
@@ -182,7 +224,7 @@ class Encoder:
 
     def __init__(self, epoch: int, stream: str) -> None:
         head = {"schema_version": JSON.versions[-1], "epoch": epoch, "stream": stream}
-        self._head = orjson.dumps(head)[:-1].replace(b"%", b"%%")
+        self._head = orjson.dumps(head)[:-1]
         self._metric: dict[str, object] = {"name": "", "value": None}
         self._record: dict[str, object] = {"schema_version": JSON.versions[-1], "epoch": epoch, "stream": stream}
         self._record |= dict.fromkeys(Prediction.__struct_fields__[len(self._record) : -3])
@@ -211,8 +253,8 @@ class Encoder:
 
     def _written_together(self, rows: Sequence[Row], loss_name: str) -> list[bytes] | None:
         """Return the records without their estimates; None if they differ too much to be written together."""
-        seqs, ids, labels, votes, targets, losses, metric_names, metrics, versions, times, _ = zip(*rows, strict=True)
-        written = [_written(one) for one in (ids, labels, targets, losses, metrics)]
+        seqs, names, given, votes, wanted, costs, metric_names, values, versions, times, _ = zip(*rows, strict=True)
+        written = [_written(one) for one in (names, given, wanted, costs, values)]
         classes: list[str] = []
         probabilities: list[bytes] | None = []
         if votes.count(None) != len(votes):
@@ -227,19 +269,58 @@ class Encoder:
                 return None
         if probabilities is None or any(one is None for one in written) or len({*metric_names}) > 1:
             return None
-        objects = b",".join(orjson.dumps(name).replace(b"%", b"%%") + b":%b" for name in classes)
-        template = b'%b,"seq":%%d,"id":%%b,"prediction":%%b,"probabilities":%b,"target":%%b,"loss":%%b,' % (
-            self._head,
-            b"{%b}" % objects if classes else b"null",
+        several = [probabilities[place :: len(classes)] for place in range(len(classes))]
+        form = _Form(loss_name, metric_names[0], classes if votes[0] is not None else None)
+        ids, labels, targets, losses, metrics = (one or [] for one in written)
+        return self._assembled(form, seqs, ids, labels, several, targets, losses, metrics, versions, times)
+
+    def encode_block(self, block: Columns, loss_name: str, metric_name: str) -> list[bytes]:
+        """Return the bytes of many predictions, given as columns: those that `encode` returns for each.
+
+        The numbers must be finite, except that NaN stands for none in `targets`, `losses` and `metrics`.
+        """
+        if not block.seqs:
+            return []
+        labels, targets, several = _numbers(block.predictions), _numbers(block.targets), list[list[bytes]]()
+        order = sorted(range(len(block.classes)), key=block.classes.__getitem__)
+        if block.classes:
+            texts = [*map(orjson.dumps, block.classes), b"null"]  # -1 is the last one
+            labels, targets = ([texts[one] for one in column.tolist()] for column in (block.predictions, block.targets))
+        if block.probabilities is not None:
+            votes = _numbers(block.probabilities[:, order].ravel())
+            several = [votes[place :: len(order)] for place in range(len(order))]
+        form = _Form(
+            loss_name, metric_name, None if block.probabilities is None else [block.classes[one] for one in order]
         )
-        template += b'"loss_name":%b,"metric":{"name":%b,"value":%%b},"model_version":%%d%%b}' % (
-            orjson.dumps(loss_name).replace(b"%", b"%%"),
-            orjson.dumps(metric_names[0]).replace(b"%", b"%%"),
+        ids, losses, metrics = _texts(block.ids), _numbers(block.losses), _numbers(block.metrics)
+        return self._assembled(
+            form, block.seqs, ids, labels, several, targets, losses, metrics, block.model_versions, block.times
         )
+
+    def _assembled(
+        self,
+        form: _Form,
+        seqs: Sequence[int],
+        ids: list[bytes],
+        labels: list[bytes],
+        probabilities: Sequence[list[bytes]],
+        targets: list[bytes],
+        losses: list[bytes],
+        metrics: list[bytes],
+        versions: Sequence[int],
+        times: Sequence[int | None],
+    ) -> list[bytes]:
+        """Return records from the JSON of their fields, with the bytes between them that all have in common."""
         ends = [b"" if ts is None else b',"ts":%d' % ts for ts in times]
-        several = (probabilities[place :: len(classes)] for place in range(len(classes)))
-        columns: Any = (seqs, *written[:2], *several, *written[2:], versions, ends)
-        return [template % row for row in zip(*columns, strict=True)]
+        columns = [_integers(seqs), ids, labels, *probabilities, targets, losses, metrics, _integers(versions), ends]
+        between = [self._head + b',"seq":', *form.between(), b"}\n"]
+        width, count = 2 * len(columns) + 1, len(seqs)
+        pieces = [b""] * (width * count)
+        for place, column in enumerate(columns):
+            pieces[2 * place :: width] = [between[place]] * count
+            pieces[2 * place + 1 :: width] = column
+        pieces[width - 1 :: width] = [between[-1]] * count
+        return b"".join(pieces)[:-1].split(b"\n")  # JSON has no newline within a text
 
     def _encode_row(self, row: Row, loss_name: str) -> bytes:
         return self.encode(**row._asdict(), loss_name=loss_name)
@@ -304,10 +385,7 @@ def _written(values: Sequence[str | float | None]) -> list[bytes] | None:
     kinds = {*map(type, values)}
     if kinds <= _TEXT_OR_NONE:
         if type(None) not in kinds:
-            together = orjson.dumps(values)
-            if b'\\"' in together:  # a quote in a text could look like the end of the text
-                return [*map(orjson.dumps, values)]
-            return [b'"%b"' % one for one in together[2:-2].split(b'","')]
+            return _texts(values)  # type: ignore[arg-type]  # all are texts
         known = {one: orjson.dumps(one) for one in {*values}}
         return [*map(known.__getitem__, values)]
     if str in kinds:
@@ -320,6 +398,22 @@ def _written(values: Sequence[str | float | None]) -> list[bytes] | None:
         return found
     each = iter(found)
     return [b"null" if one is None else next(each) for one in values]
+
+
+def _texts(values: Sequence[str]) -> list[bytes]:
+    together = orjson.dumps(values)
+    if b'\\"' in together:  # a quote in a text could look like the end of the text
+        return [*map(orjson.dumps, values)]
+    return [b'"%b"' % one for one in together[2:-2].split(b'","')]
+
+
+def _numbers(values: Array) -> list[bytes]:
+    """Return each number as JSON, and NaN as null."""
+    return orjson.dumps(np.ascontiguousarray(values), None, OPTIONS)[1:-1].split(b",")
+
+
+def _integers(values: Sequence[int]) -> list[bytes]:
+    return orjson.dumps([*values])[1:-1].split(b",")
 
 
 _TEXT_OR_NONE: Final = {str, type(None)}

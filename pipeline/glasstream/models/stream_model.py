@@ -3,7 +3,8 @@
 Trees, forests and linear models predict and learn in compiled code, with River's bits. Other models stay in River.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite, nan
 from struct import error as StructError
 from typing import Any, Final, NamedTuple
@@ -13,10 +14,9 @@ import numpy as np
 from glasstream.base.errors import ModelRaised, NotCompilable
 from glasstream.events.admission import Task
 from glasstream.models.online import families
-from glasstream.models.online.layout import REFUSED
 from glasstream.models.online.live import ERRORS, TOO_WIDE, Columns
 from glasstream.models.online.state import too_wide
-from glasstream.models.predictors.arrays import require
+from glasstream.models.predictors.arrays import Array, require
 from glasstream.models.river.catalogue import ModelFactory, RiverModel, label_from_votes, one_vs_rest
 from glasstream.models.river.imputers import Imputed, imputed
 from glasstream.models.river.live import take, to_river
@@ -49,6 +49,51 @@ class NotLearned(NamedTuple):
 
     prediction: Prediction
     error: ModelRaised
+
+
+@dataclass(slots=True)
+class Predictions(Sequence[Prediction | NotLearned | ModelRaised]):
+    """The predictions for a block of events, as columns. An item is the prediction for one event."""
+
+    names: Sequence[str]
+    """Names of the classes; empty for regression."""
+    values: Array
+    """float64[events, classes]: probabilities, NaN for a class without one; float64[events]: numbers of a regression.
+    """
+    labels: Array
+    """int64[events]: the predicted class, or -1 for none; all -1 for regression."""
+    targets: Array
+    """int64[events]: the class that each event has, or -1; float64[events]: its number, or NaN."""
+    sequence: Array | None
+    """int64[events, classes]: the classes in the order of the model's dict, then -1; None without probabilities."""
+    errors: dict[int, NotLearned | ModelRaised]
+    """What became of events that were not predicted, or not learned, by their place."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, place: Any) -> Any:
+        if (error := self.errors.get(place)) is not None:
+            return error
+        if not self.names:
+            return Prediction(None, None, float(self.values[place]))
+        label, probabilities = int(self.labels[place]), None
+        if self.sequence is not None:
+            order, votes = self.sequence[place].tolist(), self.values[place].tolist()
+            probabilities = {self.names[number]: votes[number] for number in order if number >= 0}
+        return Prediction(self.names[label], probabilities, None) if label >= 0 else NOTHING
+
+    def __iter__(self) -> Iterator[Prediction | NotLearned | ModelRaised]:
+        return (self[place] for place in range(len(self)))
+
+    def spread(self, places: Sequence[int], events: int) -> "Predictions":
+        """Return predictions for so many events, of which those at `places` have these ones and the rest none."""
+        values = np.zeros((events, *self.values.shape[1:]))
+        labels = np.full(events, _NO_LABEL)
+        values[places], labels[places] = self.values, self.labels
+        sequence = None if self.sequence is None else np.broadcast_to(np.arange(values.shape[1]), values.shape)
+        errors = {places[place]: error for place, error in self.errors.items()}
+        return Predictions(self.names, values, labels, self.targets, sequence, errors)
 
 
 class StreamModel:
@@ -200,7 +245,7 @@ class StreamModel:
 
     def predict_and_learn(
         self, columns: Columns, targets: Sequence[str | float | None], known: Sequence[int] = ()
-    ) -> list[Prediction | NotLearned | ModelRaised]:
+    ) -> Predictions:
         """Predict each event of a block, and learn it before the next one if it has a target.
 
         Parameters
@@ -217,8 +262,7 @@ class StreamModel:
         For each event what `predict` would return or raise, together with what `learn` would raise. An event for which
         `predict` would raise has not been learned. The prediction of a known event is undefined.
         """
-        live = self._live
-        predictions: list[Prediction | NotLearned | ModelRaised] = []
+        live, errors = self._live, dict[int, NotLearned | ModelRaised]()
         only_learned = None
         if known:
             only_learned = np.zeros(len(targets), np.bool_)
@@ -226,35 +270,32 @@ class StreamModel:
         if self.task is Task.REGRESSION:
             wanted = np.array([nan if target is None else target for target in targets], np.float64)
             values, outcomes = live.predict_learn_numbers(columns, wanted, within=LARGEST, known=only_learned)
-            predictions += [Prediction(None, None, value) for value in values.tolist()]
             for place in np.flatnonzero(outcomes).tolist():
                 outcome = int(outcomes[place])
                 if outcome == TOO_WIDE:
-                    predictions[place] = _too_wide(place in known)
+                    errors[place] = _too_wide(place in known)
                 else:
-                    predictions[place] = _not_learned(float(values[place]), outcome)
-            return predictions
+                    errors[place] = _not_learned(float(values[place]), outcome)
+            return Predictions((), values, np.full(len(values), _NO_LABEL), wanted, None, errors)
         if self._binary is None and not live.numbers.keys() >= {*targets} - {None}:
             # One-vs-rest that has replaced a binary model meets the known classes again.
             live.numbers_of([target for target in targets if target is not None])
         names: list[str] = live.classes if self._binary is None else [self._names[key] for key in live.classes]
         numbers: dict[Any, int] = {None: -1, **{name: number for number, name in enumerate(names)}}
-        labels = np.array([numbers[target] for target in targets], np.int64)
+        labels = np.array([*map(numbers.__getitem__, targets)], np.int64)
         answers = live.predict_learn_block(columns, labels, only_finite=True, known=only_learned)
         if only_learned is not None:
             answers.labels[only_learned & (answers.labels != TOO_WIDE)] = _NO_LABEL
             answers.sequence[only_learned] = _NO_LABEL
-        rows = zip(answers.votes.tolist(), answers.sequence.tolist(), answers.labels.tolist(), strict=True)
-        for votes, sequence, label in rows:
-            if label == TOO_WIDE:
-                predictions.append(_too_wide(len(predictions) in known))
-                continue
-            probabilities = {names[number]: votes[number] for number in sequence if number >= 0}
-            if label == REFUSED:
-                predictions.append(ModelRaised(f"predict: ArithmeticError: {_not_finite(probabilities)}"))
+        found = Predictions(names, answers.votes, answers.labels, labels, answers.sequence, errors)
+        for place in np.flatnonzero(answers.labels < _NO_LABEL).tolist():
+            if answers.labels[place] == TOO_WIDE:
+                errors[place] = _too_wide(place in known)
             else:
-                predictions.append(Prediction(names[label], probabilities, None) if label >= 0 else NOTHING)
-        return predictions
+                order, votes = answers.sequence[place].tolist(), answers.votes[place].tolist()
+                named = {names[number]: votes[number] for number in order if number >= 0}
+                errors[place] = ModelRaised(f"predict: ArithmeticError: {_not_finite(named)}")
+        return found
 
     def learn(self, x: Mapping[str, Any], target: str | float) -> None:
         """Learn one event.

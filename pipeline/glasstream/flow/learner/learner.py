@@ -16,12 +16,12 @@ from glasstream.events.admission import Accepted, Admission, Task
 from glasstream.events.features import FeatureCounts, FeatureTable, KeptFeatures, Kind, RowBuffer, Value
 from glasstream.events.waiting import Joined, Waiting, size_of
 from glasstream.explain.background import Background
-from glasstream.explain.losses import loss_for, loss_one
+from glasstream.explain.losses import loss_for
 from glasstream.explain.method import Passing
 from glasstream.flow.learner.entries import Entries
-from glasstream.flow.learner.expected import ExpectedPerformance
 from glasstream.flow.learner.make_model import Model, make_model
 from glasstream.flow.learner.pushed import PushedModels
+from glasstream.flow.learner.scoring import CLASS_BYTES, Scored, ScoredBlock, Scoring, Unlabelled
 from glasstream.flow.learner.staleness import scale, staleness
 from glasstream.flow.run import Run
 from glasstream.flow.settings import Settings
@@ -32,8 +32,8 @@ from glasstream.models.predictors.predictor import Predictor
 from glasstream.models.river.catalogue import takes_text
 from glasstream.models.river.compile import compile_model
 from glasstream.models.river.generic import GenericPredictor
-from glasstream.models.stream_model import NOTHING, NotLearned, Prediction
-from glasstream_topics import predictions, requests
+from glasstream.models.stream_model import NOTHING, Prediction, Predictions
+from glasstream_topics import requests
 from glasstream_topics.events import Event
 from glasstream_topics.events_dead import Reason
 from glasstream_topics.frames import Array
@@ -55,39 +55,20 @@ class ModelVersion:
     """The first entry that is explained with a later version; `NEVER` if only that version will tell."""
 
 
-_CLASS_BYTES: Final = 16
-"""Bytes of a class in a prediction that is kept."""
+class _Block(NamedTuple):
+    """Events and late labels that were predicted and learned in one call."""
 
-
-class Unlabelled(NamedTuple):
-    """What is kept of an event until its label arrives."""
-
-    x: KeptFeatures
-    label: str | None
-    classes: tuple[str, ...] | None
-    """The classes of the prediction; None if there is none, or one of a number."""
-    probabilities: "array[float] | None"
-    value: float | None
-    """The predicted number of a regression."""
-    ts: int | None
-    """Time of the event."""
-
-    @property
-    def size(self) -> int:
-        """Approximate bytes that depend on the event."""
-        return self.x.size + (0 if self.classes is None else _CLASS_BYTES * len(self.classes))
-
-    @property
-    def outline(self) -> Prediction:
-        """The prediction that was published without the label, without its probabilities."""
-        return Prediction(self.label, None, self.value)
-
-    @property
-    def prediction(self) -> Prediction:
-        """The prediction that was published without the label."""
-        if self.classes is None or self.probabilities is None:
-            return Prediction(self.label, None, self.value)
-        return Prediction(self.label, dict(zip(self.classes, self.probabilities, strict=True)), self.value)
+    taken: Sequence[Event | Joined[Unlabelled]]
+    ids: Sequence[str | None]
+    """The id of each event, None for a late label."""
+    targets: Sequence[str | float | None]
+    times: Sequence[int | None]
+    first: int
+    """`seq` of the first event."""
+    found: Predictions
+    rows: NDArray[np.float64]
+    as_rows: bool
+    """Whether a row is what has to be kept of its event."""
 
 
 Element = Accepted | Joined[Unlabelled] | tuple[Reason, str]
@@ -115,7 +96,7 @@ class Outbox:
 
 
 _STATE: Final = (
-    *("rows", "seqs", "unlabelled", "_features", "_loss", "_scored", "_score", "_background", "_flush_before"),
+    *("rows", "seqs", "unlabelled", "_features", "_loss", "_background", "_flush_before"),
     *(
         "_through_river",
         "_version",
@@ -127,7 +108,6 @@ _STATE: Final = (
         "_model",
         "waiting",
         "_entries",
-        "_expected",
         "pushed",
     ),
 )
@@ -185,17 +165,8 @@ class StreamLearner:
         self._schedule = settings.snapshot
         self._features = FeatureTable(settings.limits)
         self._loss = ""
-        self._scored = 0
-        self._score = 0.0
-        """Numerator of the running metric: the number of correct labels, or the sum of absolute errors."""
         self._background = Background(settings, stream)
-        self.predicted: list[tuple[int, str | None, Prediction | Unlabelled, str | float | None, int, int | None]] = []
-        """Predictions that are not published yet: seq, id, prediction, target, version of the model, time.
-
-        An entry without an id is a late label for a prediction that was published before, of which the rest is kept.
-        """
-        self._expected = ExpectedPerformance(settings.labels.estimate, settings.labels.window)
-        self._predictions = predictions.Encoder(settings.epoch, stream)
+        self.scoring = Scoring(settings, stream)
         self._buffer = RowBuffer()
         self._seqs: list[int] = []
         self._times: list[int | None] = []
@@ -349,7 +320,7 @@ class StreamLearner:
                         new_ids.add(event_id)
                         to_keep += size_of(event_id, None)
                         if target is None:
-                            to_keep += KeptFeatures.most(len(element.x)) + _CLASS_BYTES * len(classes)
+                            to_keep += KeptFeatures.most(len(element.x)) + CLASS_BYTES * len(classes)
                 seq += 1
                 taken.append(element)
                 times.append(element.ts)
@@ -362,58 +333,93 @@ class StreamLearner:
         if not taken:
             return 0, []
         rows = block.rows()
-        predictions = model.predict_and_learn(self._columns(rows, block.order()), targets, late)
-        errors, learned = list[tuple[int, int, ModelRaised]](), list[int]()
-        number, predicted = seq - len(taken) + len(late), self.predicted
-        learns, keeps = model.learns, waiting.window > 0
-        data, row_bytes = b"", 8 * rows.shape[1]
-        for place, (one, one_id, wanted, ts, prediction) in enumerate(
-            zip(taken, ids, targets, times, predictions, strict=True)
+        found = model.predict_and_learn(self._columns(rows, block.order()), targets, late)
+        noted = _Block(taken, ids, targets, times, seq - len(taken) + len(late), found, rows, as_rows=add is not None)
+        errors = list[tuple[int, int, ModelRaised]]()
+        if late or found.errors or entries is not None or waiting.begun or None in targets:
+            learned = self._note_each(model, noted, errors)
+            rows = rows if len(learned) == len(rows) else rows[learned]
+        else:
+            self._note_all(model, noted)
+        self.seqs = seq
+        if len(self.scoring) >= self.settings.block.rows and len(rows) < len(taken):
+            self._publish()
+        if len(rows):
+            self._buffer.extend(rows)
+            self._cut_if_due(model)
+        return len(taken), errors
+
+    def _note_all(self, model: Model, block: "_Block") -> None:
+        """Keep the predictions of a block in which every event has its label, and its rows for the open block."""
+        count, seqs = len(block.taken), range(block.first, block.first + len(block.taken))
+        versions = range(self.rows, self.rows + count) if model.learns else [self._version] * count
+        self.scoring.add_block(ScoredBlock(seqs, block.ids, block.found, block.targets, versions, block.times, {}))
+        self._seqs.extend(seqs)
+        self._times.extend(map(_time, block.times))
+        classes = {name: float(number) for name, number in model.classes.items()}
+        self._targets.extend(map(classes.__getitem__, block.targets) if classes else block.targets)  # type: ignore[arg-type]  # none is None
+        self.rows += count
+
+    def _note_each(self, model: Model, block: "_Block", errors: list[tuple[int, int, ModelRaised]]) -> list[int]:
+        """Keep predictions and what waits for a label; return the places of the rows for the open block.
+
+        Parameters
+        ----------
+        errors
+            Receives the errors of `step_block`.
+        """
+        table, waiting, entries, learns, found = self._features, self.waiting, self._entries, model.learns, block.found
+        keeps, begun, number = waiting.window > 0, waiting.begun, block.first
+        learned, seqs, versions, late = list[int](), list[int](), list[int](), dict[int, Unlabelled]()
+        data, row_bytes = block.rows.tobytes() if block.as_rows and keeps else b"", 8 * block.rows.shape[1]
+        for place, (one, one_id, wanted, ts) in enumerate(
+            zip(block.taken, block.ids, block.targets, block.times, strict=True)
         ):
-            error = None
-            if isinstance(prediction, NotLearned):
-                prediction, error = prediction
-                errors.append((place, one.seq if isinstance(one, Joined) else number, error))
+            is_late = isinstance(one, Joined)
+            at = one.seq if isinstance(one, Joined) else number
+            number += not is_late
             version = self.rows if learns else self._version
-            if isinstance(one, Joined):
-                at = one.seq
-                predicted.append((at, None, one.kept, wanted, version, None))
-            else:
-                at = number
-                number += 1
-                if isinstance(prediction, ModelRaised):
-                    errors.append((place, at, prediction))
+            prediction: Any = None
+            error = found.errors.get(place)
+            if error is not None:
+                prediction, raised = (None, error) if isinstance(error, ModelRaised) else error
+                errors.append((place, at, raised))
+                if prediction is None:
                     continue
-                predicted.append((at, one_id, prediction, wanted, version, ts))
-                if wanted is None:
-                    self.unlabelled += 1
-                    if keeps and one.id is not None and one_id is not None:
-                        if add is None:
-                            x = table.keep(one.x)
-                        else:  # the row is what has to be kept
-                            data = data or rows.tobytes()
-                            x = KeptFeatures(None, array("d", data[place * row_bytes : (place + 1) * row_bytes]))
-                        waiting.add(one_id, at, self._kept(one, prediction, x))
-                elif waiting.begun and one.id is not None and one_id is not None:
-                    waiting.labelled(one_id, at)
+            if isinstance(one, Joined):
+                late[place] = prediction = one.kept
+            elif wanted is None:
+                prediction = found[place] if prediction is None else prediction
+                self.unlabelled += 1
+                if keeps and one.id is not None and one_id is not None:
+                    if block.as_rows:
+                        x = KeptFeatures(None, array("d", data[place * row_bytes : (place + 1) * row_bytes]))
+                    else:
+                        x = table.keep(one.x)
+                    waiting.add(one_id, at, self._kept(one, prediction, x))
+                    begun = True
+            elif begun and one.id is not None and one_id is not None:
+                waiting.labelled(one_id, at)
+            if found.errors:
+                prediction = found[place] if prediction is None else prediction
+                self.scoring.add(Scored(at, one_id, prediction, wanted, version, ts))
+            else:
+                seqs.append(at)
+                versions.append(version)
             if error is not None:
                 continue
             if entries is not None:
                 learned.append(place)
-                self._count(model, at, wanted, ts, late=isinstance(one, Joined))
+                self._count(model, at, wanted, ts, late=is_late)
             elif wanted is not None:
                 learned.append(place)
                 self._seqs.append(at)
                 self._times.append(_time(ts))
                 self._targets.append(_number(model, wanted))
                 self.rows += 1
-        self.seqs = number
-        if len(predicted) >= self.settings.block.rows and len(learned) < len(taken):
-            self._publish()
-        if learned:
-            self._buffer.extend(rows if len(learned) == len(rows) else rows[learned])
-            self._cut_if_due(model)
-        return len(taken), errors
+        if not found.errors:
+            self.scoring.add_block(ScoredBlock(seqs, block.ids, found, block.targets, versions, block.times, late))
+        return learned
 
     @property
     def least_block(self) -> int | None:
@@ -439,13 +445,13 @@ class StreamLearner:
     def _note(self, accepted: Accepted, event_id: str, prediction: Prediction) -> None:
         """Keep an event's prediction until it is published, and its id until its label comes."""
         seq, target = accepted.seq, accepted.target
-        self.predicted.append((seq, event_id, prediction, target, self._learned, accepted.event.ts))
+        self.scoring.add(Scored(seq, event_id, prediction, target, self._learned, accepted.event.ts))
         if self._model is None or target is None:
             self.unlabelled += 1
             if accepted.event.id is not None and self.waiting.window:
                 kept = self._features.keep(accepted.event.x)
                 self.waiting.add(event_id, seq, self._kept(accepted.event, prediction, kept))
-            if len(self.predicted) >= self.settings.block.rows:
+            if len(self.scoring) >= self.settings.block.rows:
                 self._publish()
         elif self.waiting.begun and accepted.event.id is not None:
             self.waiting.labelled(event_id, seq)
@@ -483,7 +489,7 @@ class StreamLearner:
 
     def _note_late(self, label: Joined[Unlabelled]) -> None:
         """Keep a late label for the running metric, with the prediction that was published without it."""
-        self.predicted.append((label.seq, None, label.kept, label.target, self._learned, None))
+        self.scoring.add(Scored(label.seq, None, label.kept, label.target, self._learned, None))
 
     def flush(self) -> None:
         """Process a flush mark: close the block and pass the mark to the aggregator."""
@@ -516,7 +522,7 @@ class StreamLearner:
         """Predict and explain with another model from the next event on; see `glasstream.flow.learner.pushed`."""
         self.cut()
         self._model, self.pushed = model, model.pushed
-        self._expected = self._expected.begin(self.seqs)
+        self.scoring.expected = self.scoring.expected.begin(self.seqs)
         self._version += 1
         model.extend(self._features)
         self._known_categories = model.known
@@ -760,7 +766,7 @@ class StreamLearner:
     @property
     def score(self) -> float | None:
         """Prequential accuracy, or mean absolute error; None before the first prediction with a label."""
-        return self._score / self._scored if self._scored else None
+        return self.scoring.score / self.scoring.scored if self.scoring.scored else None
 
     @property
     def score_name(self) -> str:
@@ -776,7 +782,7 @@ class StreamLearner:
     def at_snapshot(self) -> bool:
         """Whether a snapshot has just been made and nothing has been learned or predicted since."""
         newest = self._learned == self._version and self.rows > 0
-        settled = newest and not self._buffer.count and not self.predicted
+        settled = newest and not self._buffer.count and not len(self.scoring)
         return settled and self._next_due > self.settings.explain.first_row
 
     def state(self, *, at_rest: bool = False) -> dict[str, Any]:
@@ -784,7 +790,7 @@ class StreamLearner:
         `cut`.
         """
         self.waiting.expire(self.seqs)
-        state = {name: getattr(self, name) for name in _STATE}
+        state: dict[str, Any] = {name: getattr(self, name) for name in _STATE} | self.scoring.state()
         if not self.settings.model.learns:
             return state | {"_model": None}  # its file is at hand, and the settings or `pushed` name it
         return {**state, NEWEST: self._compiled} if at_rest else state
@@ -798,6 +804,7 @@ class StreamLearner:
         model = self._model
         for name in _STATE:
             setattr(self, name, state[name])
+        self.scoring.resume(state)
         if isinstance(model, FixedModel):
             self._model = self._model or self._pushed_again(model)
         self._buffer.clear(self._seen_features)
@@ -906,56 +913,8 @@ class StreamLearner:
         return model
 
     def _publish(self) -> None:
-        """Publish the predictions, each with the running metric and, if there is a label, its loss.
-
-        Predictions are published in batches. Between two events of a large model this code would run from a cold cache:
-        for a tree, batches reduced the learner's CPU time beyond River's from 53 % to 13 % of River's.
-        """
-        if not self.predicted:
-            return
-        stream, loss_name, rows = self.stream, self._loss, list[predictions.Row]()
-        expected = self._expected if self.settings.labels.estimate else None
-        for seq, event_id, prediction, target, version, ts in self.predicted:
-            loss: float | None = None
-            if isinstance(prediction, Unlabelled):
-                prediction = prediction.prediction if expected is not None else prediction.outline
-            label, probabilities, value = prediction
-            if target is not None:
-                if label is not None:
-                    self._scored += 1
-                    self._score += label == target
-                elif value is not None:
-                    self._scored += 1
-                    self._score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
-                if event_id is None:
-                    if expected is not None and label is not None and probabilities is not None:
-                        expected.join(seq, label, probabilities, target, loss_name)
-                    continue
-                if label is not None:
-                    loss = loss_one(loss_name, label, probabilities, 0.0, target)
-                    if expected is not None and probabilities is not None:
-                        expected.learn(label, probabilities, label == target, loss, loss_name)
-                elif value is not None:
-                    loss = loss_one(loss_name, None, None, value, target)
-            elif expected is not None and label is not None and probabilities is not None:
-                expected.arrive(seq, label, probabilities, loss_name)
-            rows.append(
-                predictions.Row(
-                    seq,
-                    event_id,  # type: ignore[arg-type]  # it is None with a target only
-                    label if value is None else value,
-                    probabilities,
-                    target,
-                    loss,
-                    "accuracy" if value is None else "mae",
-                    self._score / self._scored if self._scored else None,
-                    version,
-                    ts,
-                    expected.take() if expected is not None and expected.told else None,
-                )
-            )
-        self.outbox.predictions += [(stream, record) for record in self._predictions.encode_all(rows, loss_name)]
-        self.predicted.clear()
+        if len(self.scoring):
+            self.outbox.predictions += [(self.stream, record) for record in self.scoring.publish(self._loss)]
 
     def _see_features(self) -> None:
         """Close the open block and widen the rows, because a feature is new.

@@ -432,7 +432,7 @@ class PartitionLearner:
     def waiting(self) -> int:
         """Number of predictions that were not taken yet."""
         streams = (self.streams[name] for name in self._open if name in self.streams)
-        return len(self.outbox.predictions) + sum(len(one.learner.predicted) for one in streams)
+        return len(self.outbox.predictions) + sum(len(one.learner.scoring) for one in streams)
 
     def cut(self) -> None:
         """Close every open block, so that the outbox holds everything that was learned up to the position."""

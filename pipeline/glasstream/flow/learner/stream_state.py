@@ -25,9 +25,10 @@ from glasstream.explain.background import Background
 from glasstream.explain.losses import loss_for, possible_tasks
 from glasstream.flow.learner.entries import Entries
 from glasstream.flow.learner.expected import ExpectedPerformance, Saved
-from glasstream.flow.learner.learner import NEVER, NEWEST, Unlabelled
+from glasstream.flow.learner.learner import NEVER, NEWEST
 from glasstream.flow.learner.make_model import fixed_model
 from glasstream.flow.learner.pushed import PushedModels
+from glasstream.flow.learner.scoring import Unlabelled
 from glasstream.flow.settings import Settings
 from glasstream.models.codec import serialization
 from glasstream.models.online import families

@@ -15,7 +15,7 @@ from glasstream.models.onnx.loading import Loaded
 from glasstream.models.onnx.meaning import OUTSIDE, label_remedy, probability_remedy, trial_rows
 from glasstream.models.onnx.runtime import OnnxPredictor
 from glasstream.models.predictors.predictor import Floats, Output, Predictor
-from glasstream.models.stream_model import NOTHING, NotLearned, Prediction
+from glasstream.models.stream_model import NotLearned, Prediction, Predictions
 from glasstream_topics.events import LARGEST
 
 _WHOLE: Final = 2.0**53
@@ -168,23 +168,21 @@ class FixedModel:
         texts = {name: [x[name]] for name in names if isinstance(x[name], str)}
         row = np.array([[0.0 if name in texts else float(x[name]) for name in names]], np.float64)
         (found,) = self._predictions(Columns(names, row, texts))
-        if isinstance(found, ModelRaised):
-            raise found
-        return found
+        if isinstance(found, Prediction):
+            return found
+        raise found if isinstance(found, ModelRaised) else found.error
 
     def predict_and_learn(
         self, columns: Columns, targets: Sequence[str | float | None], known: Sequence[int] = ()
-    ) -> list[Prediction | NotLearned | ModelRaised]:
+    ) -> Predictions:
         """Predict each event of a block; see `StreamModel.predict_and_learn`. Nothing is learned."""
-        if not known:
-            return [*self._predictions(columns)]
-        answers: list[Prediction | NotLearned | ModelRaised] = [NOTHING] * len(targets)
         asked = sorted({*range(len(targets))} - {*known})
-        if asked:
-            found = self._predictions(columns._replace(values=columns.values[asked]))
-            for place, prediction in zip(asked, found, strict=True):
-                answers[place] = prediction
-        return answers
+        found = self._predictions(columns._replace(values=columns.values[asked]) if known else columns)
+        if self.classes:
+            found.targets = np.array([-1 if one is None else self.classes[str(one)] for one in targets], np.int64)
+        else:
+            found.targets = np.array([np.nan if one is None else one for one in targets], np.float64)
+        return found.spread(asked, len(targets)) if known else found
 
     def learn(self, x: Mapping[str, Any], target: str | float) -> None:
         """Learn nothing."""
@@ -200,7 +198,7 @@ class FixedModel:
             f"{target!r:.60}; model.classes renames the classes{example[:300]}"
         )
 
-    def _predictions(self, columns: Columns) -> list[Prediction | ModelRaised]:
+    def _predictions(self, columns: Columns) -> Predictions:
         rows = np.full((len(columns.values), len(self._slots)), np.nan)
         texts: dict[int, tuple[int, Sequence[str]]] = {}
         for place, name in enumerate(columns.names):
@@ -218,34 +216,44 @@ class FixedModel:
         if isinstance(predictor, OnnxPredictor):
             predictor = predictor.extended((), (), texts)
         try:
-            return self._judged(predictor, rows)
+            return self._judged(predictor, rows, predictor.evaluate(rows))
         except ModelError:  # one event must not spoil the others
-            return [self._alone(predictor, rows[place : place + 1]) for place in range(len(rows))]
+            return self._one_by_one(predictor, rows)
 
-    def _alone(self, predictor: Predictor, row: Floats) -> Prediction | ModelRaised:
-        try:
-            return self._judged(predictor, row)[0]
-        except ModelError as error:
-            return ModelRaised(f"predict: {error}")
+    def _one_by_one(self, predictor: Predictor, rows: Floats) -> Predictions:
+        found, errors = list[Output](), dict[int, ModelRaised]()
+        nothing = Output(np.zeros((1, max(1, len(self.classes)))), np.zeros(1, np.int64))
+        for place, row in enumerate(rows):
+            try:
+                found.append(predictor.evaluate(row.reshape(1, -1)))
+            except ModelError as error:
+                found.append(nothing)
+                errors[place] = ModelRaised(f"predict: {error}")
+        values, labels = np.concatenate([one.values for one in found]), np.concatenate([one.labels for one in found])
+        judged = self._judged(predictor, rows, Output(values, labels))
+        judged.errors.update(errors)
+        return judged
 
-    def _judged(self, predictor: Predictor, rows: Floats) -> list[Prediction | ModelRaised]:
-        output = predictor.evaluate(rows)
-        found: list[Prediction | ModelRaised] = []
-        for values, label, row in zip(output.values.tolist(), output.labels.tolist(), rows, strict=True):
-            if not self.classes:
-                fits = abs(values[0]) <= LARGEST
-                found.append(
-                    Prediction(None, None, values[0]) if fits else self._unusable("a finite number", values, row)
-                )
-            elif self._file.table is not None and not all(-OUTSIDE <= value <= 1.0 + OUTSIDE for value in values):
-                found.append(self._unusable("probabilities", values, row))
-            elif label < 0:
-                found.append(self._unusable("a label among its classes", _labels(predictor, row), row))
-            else:
-                names = self._file.classes
-                alone = self._file.table is None
-                found.append(Prediction(names[label], None if alone else dict(zip(names, values, strict=True)), None))
-        return found
+    def _judged(self, predictor: Predictor, rows: Floats, output: Output) -> Predictions:
+        """Return the predictions, with an error for each one that cannot be used."""
+        values, labels = output.values, output.labels
+        sequence, wanted = None, "a finite number"
+        if not self.classes:
+            values = values[:, 0]
+            usable = np.abs(values) <= LARGEST
+        else:
+            usable, wanted = labels >= 0, "a label among its classes"
+            if self._file.table is not None:
+                sequence = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+        errors = dict[int, NotLearned | ModelRaised]()
+        if sequence is not None:
+            likely = ((values >= -OUTSIDE) & (values <= 1.0 + OUTSIDE)).all(axis=1)
+            for place in np.flatnonzero(~likely).tolist():
+                errors[place] = self._unusable("probabilities", values[place].tolist(), rows[place])
+        for place in np.flatnonzero(~usable).tolist():
+            got = values[place : place + 1].tolist() if not self.classes else _labels(predictor, rows[place])
+            errors.setdefault(place, self._unusable(wanted, got, rows[place]))
+        return Predictions(self._file.classes, values, labels, np.full(len(rows), -1), sequence, errors)
 
     def _unusable(self, wanted: str, got: Sequence[Any], row: Floats) -> ModelRaised:
         file = self._file

@@ -1,0 +1,257 @@
+"""Predictions of a stream on their way to the topic: loss, running metric, and what is expected without labels.
+
+They are published in batches. Between two events of a large model this code would run from a cold cache: for a tree,
+batches reduced the learner's CPU time beyond River's from 53 % to 13 % of River's.
+"""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from glasstream.events.features import KeptFeatures
+from glasstream.explain.losses import loss_one, losses
+from glasstream.flow.learner.expected import ExpectedPerformance
+from glasstream.flow.settings import Settings
+from glasstream.models.stream_model import Prediction, Predictions
+from glasstream_topics import predictions
+from glasstream_topics.frames import Array
+
+CLASS_BYTES = 16
+"""Bytes of a class in a prediction that is kept."""
+
+
+class Unlabelled(NamedTuple):
+    """What is kept of an event until its label arrives."""
+
+    x: KeptFeatures
+    label: str | None
+    classes: tuple[str, ...] | None
+    """The classes of the prediction; None if there is none, or one of a number."""
+    probabilities: "array[float] | None"
+    value: float | None
+    """The predicted number of a regression."""
+    ts: int | None
+    """Time of the event."""
+
+    @property
+    def size(self) -> int:
+        """Approximate bytes that depend on the event."""
+        return self.x.size + (0 if self.classes is None else CLASS_BYTES * len(self.classes))
+
+    @property
+    def outline(self) -> Prediction:
+        """The prediction that was published without the label, without its probabilities."""
+        return Prediction(self.label, None, self.value)
+
+    @property
+    def prediction(self) -> Prediction:
+        """The prediction that was published without the label."""
+        if self.classes is None or self.probabilities is None:
+            return Prediction(self.label, None, self.value)
+        return Prediction(self.label, dict(zip(self.classes, self.probabilities, strict=True)), self.value)
+
+
+class Scored(NamedTuple):
+    """A prediction that is not published yet."""
+
+    seq: int
+    id: str | None
+    """None for a late label of an event whose prediction was published before, of which the rest is kept."""
+    prediction: Prediction | Unlabelled
+    target: str | float | None
+    version: int
+    """Version of the model."""
+    ts: int | None
+
+
+@dataclass(slots=True)
+class ScoredBlock:
+    """Predictions of a block that are not published yet; the columns have the meaning of `Scored`.
+
+    There is an event at each place, or a late label.
+    """
+
+    seqs: Sequence[int]
+    ids: Sequence[str | None]
+    found: Predictions
+    """The predictions without errors; undefined where there is a late label."""
+    targets: Sequence[str | float | None]
+    versions: Sequence[int]
+    times: Sequence[int | None]
+    late: dict[int, Unlabelled]
+    """What was kept of the event of each late label, by its place."""
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+    def one_by_one(self) -> list[Scored]:
+        """Return the same predictions as rows."""
+        rows = zip(self.seqs, self.ids, self.found, self.targets, self.versions, self.times, strict=True)
+        return [Scored(*row)._replace(prediction=self.late.get(place, row[2])) for place, row in enumerate(rows)]
+
+    def votes(self) -> Array | None:
+        """Return the order of the classes in the dict of each event, if each event has all classes."""
+        sequence = self.found.sequence
+        if sequence is None or not 0 < sequence.shape[1] <= predictions.NAMED:
+            return None
+        lacking = sequence[:, -1] < 0
+        if self.late:
+            lacking[[*self.late]] = False
+        return None if lacking.any() else sequence
+
+
+class Scoring:
+    """Running metric of a stream and its predictions that are not published yet.
+
+    Parameters
+    ----------
+    settings
+        All settings, with the stream's own epoch.
+    stream
+        Name of the stream.
+    """
+
+    def __init__(self, settings: Settings, stream: str) -> None:
+        self.scored = 0
+        """Number of predictions with a label."""
+        self.score = 0.0
+        """Numerator of the running metric: the number of correct labels, or the sum of absolute errors."""
+        self.expected = ExpectedPerformance(settings.labels.estimate, settings.labels.window)
+        self._encoder = predictions.Encoder(settings.epoch, stream)
+        self._blocks: list[ScoredBlock | list[Scored]] = []
+        self._count = 0
+        self._estimates = settings.labels.estimate > 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def state(self) -> dict[str, Any]:
+        """Return what a successor needs when everything is published."""
+        return {"_scored": self.scored, "_score": self.score, "_expected": self.expected}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state."""
+        self.scored, self.score, self.expected = state["_scored"], state["_score"], state["_expected"]
+
+    def add(self, one: Scored) -> None:
+        """Keep a prediction, or a late label, until it is published."""
+        self._count += 1
+        if self._blocks and isinstance(newest := self._blocks[-1], list):
+            newest.append(one)
+        else:
+            self._blocks.append([one])
+
+    def add_block(self, block: ScoredBlock) -> None:
+        """Keep the predictions of a block until they are published."""
+        self._count += len(block)
+        self._blocks.append(block)
+
+    def publish(self, loss: str) -> list[bytes]:
+        """Return the records of the predictions, each with the running metric and, if there is a label, its loss."""
+        records: list[bytes] = []
+        for block in self._blocks:
+            if isinstance(block, list):
+                records += self._rows(block, loss)
+            else:
+                together = None if self._estimates else self._together(block, loss)
+                records += self._rows(block.one_by_one(), loss) if together is None else together
+        self._blocks.clear()
+        self._count = 0
+        return records
+
+    def _together(self, block: ScoredBlock, loss: str) -> list[bytes] | None:
+        """Return the records of a block, with the bytes that `_rows` gives; None if they need to be made by it."""
+        found, late, values, targets = block.found, block.late, block.found.values, block.found.targets
+        own = np.ones(len(block), np.bool_)
+        own[[*late]] = False
+        if found.names:
+            sequence = block.votes()
+            if sequence is None or (found.labels[own] < 0).any():
+                return None
+            scored = targets >= 0
+            hits = np.array(found.labels == targets, np.float64)
+            for place, kept in late.items():
+                scored[place], hits[place] = kept.label is not None, kept.label == block.targets[place]
+            ordered = np.take_along_axis(values, sequence, 1)
+            places = np.argsort(sequence, axis=1)  # of each class in the dict
+        else:
+            scored = ~np.isnan(targets)
+            hits = np.abs(values - targets)
+            for place, kept in late.items():
+                if kept.value is not None:
+                    hits[place] = abs(kept.value - targets[place])
+                else:
+                    scored[place] = False
+        lost = own & scored
+        costs = np.full(len(block), np.nan)
+        if found.names:
+            rows = np.flatnonzero(lost)
+            labels, wanted = places[rows, found.labels[rows]], places[rows, targets[rows]]
+            costs[rows] = losses(loss, ordered[rows], labels, wanted.astype(np.float64))
+        else:
+            costs[lost] = losses(loss, values[lost].reshape(-1, 1), found.labels[lost], targets[lost])
+        # One after the other, as the events came: a sum in another order would have other bits.
+        totals = np.add.accumulate(np.concatenate(([self.score], np.where(scored, hits, 0.0))))
+        counts = self.scored + np.cumsum(scored)
+        if not (np.isfinite(costs[lost]).all() and np.isfinite(totals).all() and np.isfinite(values[own]).all()):
+            return None
+        metrics = np.full(len(block), np.nan)
+        np.divide(totals[1:], counts, out=metrics, where=counts > 0)
+        self.score, self.scored = float(totals[-1]), int(counts[-1])
+        kept_places = range(len(block)) if not late else np.flatnonzero(own).tolist()
+        columns: Any = (block.seqs, block.ids, block.versions, block.times)
+        seqs, ids, versions, times = columns if not late else ([one[at] for at in kept_places] for one in columns)
+        return self._encoder.encode_block(
+            predictions.Columns(
+                seqs, ids, found.names, found.labels[own] if found.names else values[own],
+                values[own] if found.names else None, targets[own], costs[own], metrics[own], versions, times,
+            ),
+            loss, "accuracy" if found.names else "mae",
+        )  # fmt: skip
+
+    def _rows(self, scored: Sequence[Scored], loss_name: str) -> list[bytes]:
+        rows = list[predictions.Row]()
+        expected = self.expected if self._estimates else None
+        for seq, event_id, prediction, target, version, ts in scored:
+            loss: float | None = None
+            if isinstance(prediction, Unlabelled):
+                prediction = prediction.prediction if expected is not None else prediction.outline
+            label, probabilities, value = prediction
+            if target is not None:
+                if label is not None:
+                    self.scored += 1
+                    self.score += label == target
+                elif value is not None:
+                    self.scored += 1
+                    self.score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
+                if event_id is None:
+                    if expected is not None and label is not None and probabilities is not None:
+                        expected.join(seq, label, probabilities, target, loss_name)
+                    continue
+                if label is not None:
+                    loss = loss_one(loss_name, label, probabilities, 0.0, target)
+                    if expected is not None and probabilities is not None:
+                        expected.learn(label, probabilities, label == target, loss, loss_name)
+                elif value is not None:
+                    loss = loss_one(loss_name, None, None, value, target)
+            elif expected is not None and label is not None and probabilities is not None:
+                expected.arrive(seq, label, probabilities, loss_name)
+            rows.append(
+                predictions.Row(
+                    seq,
+                    event_id,  # type: ignore[arg-type]  # it is None with a target only
+                    label if value is None else value,
+                    probabilities,
+                    target,
+                    loss,
+                    "accuracy" if value is None else "mae",
+                    self.score / self.scored if self.scored else None,
+                    version,
+                    ts,
+                    expected.take() if expected is not None and expected.told else None,
+                )
+            )
+        return self._encoder.encode_all(rows, loss_name)
