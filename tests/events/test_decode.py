@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glasstream.events.admission import CLASSES_BYTES, Accepted, Admission, Task, label
-from glasstream.events.decode import decode
+from glasstream.events.decode import decode, decode_one, decode_together
 from glasstream.events.features import KeptFeatures
 from glasstream.events.limits import IngestLimits
 from glasstream.events.waiting import Joined, Waiting
@@ -328,3 +328,26 @@ def test_the_first_label_decides_the_task_and_a_rejected_one_does_not() -> None:
 
 def test_labels_are_text() -> None:
     assert [label(value) for value in ("1", 1, 1.0, True, 2.5)] == ["1", "1", "1", "true", None]
+
+
+PIECES = [
+    *(b'{"x":{"a":1}}', b'{"x":{"a":1},"y":"b","id":"c"}', b'{"id":7,"y":"b"}', b'{"x":{"a":"\\n"}}', b"{}"),
+    *(b'{"x":{"a":1}},{"x":{"a":2}}', b'{"x":{"a":1}},\n{"id":7,"y":"b"}', b'[{"x":{"a":1}}]', b'{"flush":true}'),
+    *(b'{"x":{"a":1}', b'{"b":2}}', b'{"x":{"a":[{}', b"{}]}}", b'{"id":"}', b'{","x":{"a":1}}', b'{"x":{"a":"}'),
+    *(b'{"}}', b"}", b"{", b'"}', b'{"', b"", b" ", b"\xff", b'{"x":{"a":1}} ', b' {"x":{"a":1}}'),
+    *(b'{"x":{"a":1},"id":"%b"}' % (b"c" * 300), b'{"x":{"a":1e400}}', b'{"x":{"a":1},"ts":99999999999999999999}'),
+    b'{"x":{"a":"%b"}}' % (b"b" * 200),
+]  # fmt: skip
+"""Messages, and parts of them that are messages of a client that means harm."""
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.none(), max_size=5))
+@examples(1_500)
+def test_messages_that_are_decoded_together_are_those_that_are_decoded_alone(values: list[bytes | None]) -> None:
+    alone = [decode_one(value, 150) for value in values]
+    together = decode_together(values, 150)
+    if None in alone:
+        assert together is None
+    else:
+        spaced = any(value is not None and value[-1:] != b"}" for value in values)
+        assert together == alone or (spaced and together is None)

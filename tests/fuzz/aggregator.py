@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import orjson
 
 from glasstream.app.configuration import load
+from glasstream.events.message import Message
 from glasstream.explain.explainer import explain
 from glasstream.flow import reference
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.aggregator import AggregatorTask
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream.models.predictors.predictor import Predictor
 from glasstream_topics import contributions
 from glasstream_topics.contributions import Contributions
@@ -86,7 +86,7 @@ class Aggregated:
     def feed(self, task: AggregatorTask, first: int, values: Sequence[bytes]) -> None:
         """Aggregate messages from an offset on."""
         for offset, value in enumerate(values, first):
-            asyncio.run(task.feed([ConsumerRecord("contributions", 0, offset, b"s", value)]))
+            asyncio.run(task.feed([Message("contributions", 0, offset, b"s", value)]))
 
 
 def committed(task: AggregatorTask) -> dict[bytes, bytes]:

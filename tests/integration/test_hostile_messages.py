@@ -14,17 +14,18 @@ import numpy as np
 import orjson
 import psutil
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Message as Fetched
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from glasstream.app.brokers.local import Kafka
 from glasstream.app.configuration import load
+from glasstream.events.message import Message
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.aggregator import AggregatorTask
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.explainer import ExplainerTask
 from glasstream.kafka.transport.connection import connection
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream.models.codec import snapshot as codec
 from glasstream_topics import contributions, events, events_dead, frames, importance, requests, snapshots
 from glasstream_topics.errors import FrameError
@@ -74,7 +75,7 @@ def interleaved(rng: Random, count: int, settings: Settings) -> Iterator[Hostile
 
 
 def send(deployment: Deployment, messages: list[Hostile]) -> None:
-    def delivered(error: KafkaError | None, message: Message) -> None:
+    def delivered(error: KafkaError | None, message: Fetched) -> None:
         assert error is None, error
 
     producer = Producer(
@@ -92,7 +93,7 @@ def send(deployment: Deployment, messages: list[Hostile]) -> None:
     assert producer.flush(60.0) == 0
 
 
-def read_all(deployment: Deployment, topic: str) -> list[Message]:
+def read_all(deployment: Deployment, topic: str) -> list[Fetched]:
     """Everything on a topic that is committed."""
     link, name = connection(deployment.settings), deployment.settings.prefix + topic
     consumer = Consumer(link.consumer(read_committed=True, enable_partition_eof=True))
@@ -117,13 +118,13 @@ def is_request(value: bytes | None, settings: Settings) -> bool:
         return False
 
 
-async def refused(messages: list[Message], settings: Settings) -> int:
+async def refused(messages: list[Fetched], settings: Settings) -> int:
     """How many of `contributions` an aggregator leaves out."""
     aggregators = [AggregatorTask(partition, settings) for partition in range(settings.topics.events)]
     for message in messages:
         aggregator = aggregators[message.partition()]
         await aggregator.feed(
-            [ConsumerRecord("contributions", message.partition(), message.offset(), message.key(), message.value())]
+            [Message("contributions", message.partition(), message.offset(), message.key(), message.value())]
         )
         aggregator.collect()
     return sum(aggregator.damaged for aggregator in aggregators)
@@ -147,9 +148,7 @@ def test_a_snapshot_that_is_not_what_its_key_says_is_left_out_until_it_comes_aga
     explainer.on_snapshot(*chunk(settings, block.version, forged))
 
     async def handled() -> list[bytes | None]:
-        waiting = asyncio.ensure_future(
-            explainer.handle(ConsumerRecord("explain.requests", 0, 0, None, genuine.requests[-1]))
-        )
+        waiting = asyncio.ensure_future(explainer.handle(Message("explain.requests", 0, 0, None, genuine.requests[-1])))
         async with asyncio.timeout(30):
             while not explainer.damaged:
                 await asyncio.sleep(0.01)
@@ -179,9 +178,7 @@ def test_a_model_that_cannot_be_opened_is_waited_for_and_the_worker_is_not_ready
     lanes = {partition: SimpleNamespace(waits=None) for partition in range(3)}
 
     async def handled() -> list[bytes | None]:
-        waiting = asyncio.ensure_future(
-            explainer.handle(ConsumerRecord("explain.requests", 2, 0, None, genuine.requests[-1]))
-        )
+        waiting = asyncio.ensure_future(explainer.handle(Message("explain.requests", 2, 0, None, genuine.requests[-1])))
         async with asyncio.timeout(30):
             while not lanes[2].waits:
                 await asyncio.sleep(0.01)
@@ -214,7 +211,7 @@ def test_a_block_that_only_an_explanation_shows_to_contradict_itself_counts_as_f
     explainer.on_snapshot(*chunk(settings, block.version, genuine.snapshots[block.version]))
     places = {**block.draws, "ipdp.place": block.draws["ipdp.place"] + 1_000}
     records = asyncio.run(
-        explainer.handle(ConsumerRecord("explain.requests", 0, 0, None, requests.encode(replace(block, draws=places))))
+        explainer.handle(Message("explain.requests", 0, 0, None, requests.encode(replace(block, draws=places))))
     )
     (answer,) = [contributions.decode(record.value or b"") for record in records]
     assert (answer.kind, answer.count) == ("failed", block.count) and "changes of grids" in answer.reason
@@ -224,15 +221,13 @@ def test_a_block_that_only_an_explanation_shows_to_contradict_itself_counts_as_f
 def test_what_has_no_partition_or_no_answer_to_what_was_asked_is_left_out() -> None:
     explainer, genuine, settings = an_explainer()
     elsewhere = replace(requests.decode(genuine.requests[-1]), partition=settings.topics.events)
-    assert (
-        asyncio.run(explainer.handle(ConsumerRecord("explain.requests", 0, 0, None, requests.encode(elsewhere)))) == []
-    )
+    assert asyncio.run(explainer.handle(Message("explain.requests", 0, 0, None, requests.encode(elsewhere)))) == []
     assert explainer.damaged == 1
     answer = contributions.decode(genuine.contributions[0])
     aggregator = AggregatorTask(answer.partition, settings)
     some = {name: array for name, array in answer.values.items() if not name.startswith("isage")}
     for other in (replace(answer, partition=9), replace(answer, values=some), replace(answer, loss="hinge")):
-        message = ConsumerRecord("contributions", answer.partition, 0, b"s", contributions.encode(other))
+        message = Message("contributions", answer.partition, 0, b"s", contributions.encode(other))
         asyncio.run(aggregator.feed([message]))
     assert aggregator.damaged == 3 and aggregator.core.streams == {}
 

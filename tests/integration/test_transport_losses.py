@@ -7,9 +7,10 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from glasstream.events.message import Message
 from glasstream.kafka.stages.health import StageHealth
 from glasstream.kafka.transport.connection import Connection
-from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.stateless import StatelessStage
 from tests.support.transport_harness import (
     Total,
@@ -37,7 +38,7 @@ class Hesitant(Total):
         super().__init__(partition, out)
         self.go = asyncio.Event()
 
-    async def use(self, message: ConsumerRecord) -> None:
+    async def use(self, message: Message) -> None:
         await self.go.wait()
         await super().use(message)
 
@@ -155,7 +156,7 @@ def read_a_shorter_log_of_what_is_produced_again(kafka: str, topics: str) -> Non
     source = f"{topics}in"
     seen: list[int] = []
 
-    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
+    async def handle(message: Message) -> list[ProducerRecord]:
         seen.append(message.offset)
         return [ProducerRecord(f"{topics}out", message.key, message.value, 0)]
 

@@ -20,14 +20,14 @@ from faust.types import TP
 from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.app.brokers.local import Kafka
 from glasstream.base.errors import FencedError
-from glasstream.events.message import Oversized
+from glasstream.events.message import Message, Oversized
 from glasstream.kafka.transport import reader as reader_module
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.consumer import Consumer, Transport
 from glasstream.kafka.transport.input_topic import LIMIT
 from glasstream.kafka.transport.lane import Lane
 from glasstream.kafka.transport.reader import Batch, Reader
-from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.snapshot_table import TableSpec
 from glasstream.kafka.transport.stateful import StatefulStage
 from glasstream.kafka.transport.stateless import StatelessStage
@@ -56,7 +56,7 @@ class Handled:
         self.out = out
         self.offsets: list[int] = []
 
-    async def __call__(self, message: ConsumerRecord) -> list[ProducerRecord]:
+    async def __call__(self, message: Message) -> list[ProducerRecord]:
         self.offsets.append(message.offset)
         return [ProducerRecord(self.out, message.key, message.value, message.partition)]
 
@@ -237,7 +237,7 @@ def test_a_batch_that_inflates_to_too_much_is_replaced_and_the_messages_behind_i
     heard = Listening()
     reader = Reader(Connection(kafka), options(prefix), heard)
     reader.start([f"{prefix}in"])
-    found: list[ConsumerRecord] = []
+    found: list[Message] = []
     try:
         _, generation = heard.assignments.get(timeout=60)
         reader.place({TP(f"{prefix}in", 0): 0}, generation).result(60)

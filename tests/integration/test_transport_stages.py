@@ -11,9 +11,10 @@ from confluent_kafka import ConsumerGroupState, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from glasstream.app.brokers.embedded import EmbeddedKafka
+from glasstream.events.message import Message
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.producers import ConfirmedProducer
-from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.snapshot_table import TableSpec
 from glasstream.kafka.transport.stateless import StatelessStage
 from glasstream.kafka.transport.worker import ExitCode
@@ -152,7 +153,7 @@ def test_every_worker_sees_a_followed_topic_whole_and_a_survivor_does_what_the_o
     done: dict[str, list[tuple[int, int]]] = {"a": [], "b": []}
 
     def worker(instance: str) -> StatelessStage:
-        async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
+        async def handle(message: Message) -> list[ProducerRecord]:
             await opened.wait()
             done[instance].append((message.partition, message.offset))
             return []

@@ -12,11 +12,12 @@ import pytest
 
 from glasstream.app.brokers.local import Kafka
 from glasstream.base.errors import FencedError
+from glasstream.events.message import Message
 from glasstream.kafka.stages.health import StageHealth
 from glasstream.kafka.transport import stateful
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.progress import watermarks
-from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.stateless import StatelessStage
 from glasstream.kafka.transport.transactions import TransactionalProducer
 from glasstream.kafka.transport.worker import CLOSE_PATIENCE, STOP_PATIENCE, ExitCode
@@ -54,7 +55,7 @@ def counted_attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def copying(bootstrap: str, prefix: str) -> StatelessStage:
-    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
+    async def handle(message: Message) -> list[ProducerRecord]:
         return [ProducerRecord(f"{prefix}copy", message.key, message.value, 0)]
 
     return StatelessStage(

@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from glasstream.app.configuration import load
+from glasstream.events.message import Message
 from glasstream.kafka.stages.aggregator import AggregatorTask
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream_topics import contributions
 from tests.support.contributions import block
 
@@ -24,7 +24,7 @@ START = SETTINGS.explain.first_row
 def feed(task: AggregatorTask, cuts: list[int]) -> None:
     for first, end in pairwise(cuts):
         data = contributions.encode(replace(block(first, end), stream="s"))
-        asyncio.run(task.feed([ConsumerRecord("contributions", 0, first, b"s", data)]))
+        asyncio.run(task.feed([Message("contributions", 0, first, b"s", data)]))
 
 
 def committed(task: AggregatorTask) -> dict[bytes, bytes]:

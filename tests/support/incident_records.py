@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from glasstream.kafka.transport.records import ConsumerRecord
+from glasstream.events.message import Message
 from glasstream_topics import incidents
 
 
@@ -39,6 +39,6 @@ def encoded(number: int = 1, **changes: Any) -> bytes:
     return incidents.encode(msgspec.convert({**fields, **changes}, incidents.Incident))
 
 
-def message(offset: int, partition: int = 0, **changes: Any) -> ConsumerRecord:
+def message(offset: int, partition: int = 0, **changes: Any) -> Message:
     """Return an incident as it was read; its number is that of its offset."""
-    return ConsumerRecord("incidents", partition, offset, b"orders", encoded(offset + 1, **changes))
+    return Message("incidents", partition, offset, b"orders", encoded(offset + 1, **changes))

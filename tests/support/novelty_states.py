@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from glasstream.app.configuration import load
 from glasstream.detect.novelty.fit import Request, fit
 from glasstream.detect.novelty.settings import NoveltySettings
+from glasstream.events.message import Message
 from glasstream.kafka.stages.novelty import NoveltyTask
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream_topics import events
 from tests.support.late_labels import apart
 from tests.support.novelty_logs import BASE, mixed, packed
@@ -43,7 +43,7 @@ class Broker:
                 self.state[record.key] = record.value
 
 
-def log() -> list[ConsumerRecord]:
+def log() -> list[Message]:
     """Streams of different lengths and paces, and messages that are none."""
     streams = [iter(packed(mixed(count), size, key)) for count, size, key in ((500, 23, b"a"), (300, 5, b"b"))]
     streams.append(iter(packed(mixed(20), 20, b"idle")))
@@ -62,7 +62,7 @@ def log() -> list[ConsumerRecord]:
             values.append((b"a", b"{"))
     for at, key in ((40, b"late"), (50, b"a"), (60, b"b")):
         values.insert(at, (key, events.RESET))
-    return [ConsumerRecord("events", 0, offset, key, value) for offset, (key, value) in enumerate(values)]
+    return [Message("events", 0, offset, key, value) for offset, (key, value) in enumerate(values)]
 
 
 LOG = log()

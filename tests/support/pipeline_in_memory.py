@@ -41,7 +41,7 @@ from glasstream.kafka.stages.explainer import ExplainerTask
 from glasstream.kafka.stages.labels import LabelsTask
 from glasstream.kafka.stages.learner import LearnerTask
 from glasstream.kafka.stages.novelty import NoveltyTask
-from glasstream.kafka.transport.records import ConsumerRecord, Headers, Outputs, ProducerRecord
+from glasstream.kafka.transport.records import Headers, Outputs, ProducerRecord
 from glasstream_topics import events, models
 
 KEY = b"a key of sixteen bytes"
@@ -166,7 +166,7 @@ class State(Protocol):
     """State that a stage keeps of a partition: `glasstream.kafka.transport.stateful.PartitionState`."""
 
     def restore(self, records: Mapping[bytes, bytes], low: int, high: int) -> int: ...
-    async def feed(self, run: Sequence[ConsumerRecord]) -> None: ...
+    async def feed(self, run: Sequence[Message]) -> None: ...
     def used(self) -> int: ...
     def collect(self) -> Outputs: ...
     def committed(self) -> None: ...
@@ -225,11 +225,11 @@ class Worker:
 
     async def _feed(self) -> None:
         while True:
-            run, at, most = list[ConsumerRecord](), self._at, self._most()
+            run, at, most = list[Message](), self._at, self._most()
             while len(run) < most and (found := self._input.next(at)) is not None:
                 at, entry = found
                 name = self.log.settings.prefix + self._topic
-                run.append(ConsumerRecord(name, self.partition, at, entry.key, entry.value, entry.headers))
+                run.append(Message(name, self.partition, at, entry.key, entry.value, None, entry.headers))
                 at += 1
             self.idle = not run
             if run:
@@ -309,9 +309,7 @@ class Explaining:
             self.idle = not self._busy
             if found is not None:
                 offset, entry = found
-                records = await self.core.handle(
-                    ConsumerRecord("explain.requests", partition, offset, entry.key, entry.value)
-                )
+                records = await self.core.handle(Message("explain.requests", partition, offset, entry.key, entry.value))
                 for record in records:
                     self.log.write([record])
                     await asyncio.sleep(0)

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 import orjson
 
 from glasstream.app.configuration import load
+from glasstream.events.message import Message
 from glasstream.explain.explainer import explain
 from glasstream.flow.reference import Reference
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.aggregator import AggregatorTask
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.learner import LearnerTask
-from glasstream.kafka.transport.records import ConsumerRecord, Outputs, ProducerRecord
+from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream.models.codec import snapshot as codec
 from glasstream.models.codec.authentication import Key
 from glasstream_topics import contributions, requests, snapshots
@@ -110,7 +111,7 @@ class Cluster:
                 kill_aggregator = None
                 aggregator, at = self.aggregator()
             for offset in range(at, len(self.contributions)):
-                await aggregator.feed([ConsumerRecord("contributions", 0, offset, b"", self.contributions[offset])])
+                await aggregator.feed([Message("contributions", 0, offset, b"", self.contributions[offset])])
             at = len(self.contributions)
             self._take(aggregator.collect(), "progress.aggregator")
             if done and not outputs:
@@ -124,7 +125,7 @@ class Cluster:
         async def feed() -> None:
             for offset in range(start, len(self.log)):
                 key, value = self.log[offset]
-                await learner.feed([ConsumerRecord("events", 0, offset, key, value)])
+                await learner.feed([Message("events", 0, offset, key, value)])
                 await asyncio.sleep(0)
 
         return asyncio.ensure_future(feed())

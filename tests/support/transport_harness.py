@@ -21,9 +21,10 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from glasstream.app.brokers.embedded import EmbeddedKafka
+from glasstream.events.message import Message
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.options import StageOptions
-from glasstream.kafka.transport.records import ConsumerRecord, Outputs, ProducerRecord
+from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream.kafka.transport.stage import Stage
 from glasstream.kafka.transport.stateful import StatefulStage
 from glasstream.kafka.transport.worker import run_worker
@@ -88,14 +89,14 @@ class Total:
         self.restored = True
         return self.next
 
-    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+    async def feed(self, run: Sequence[Message]) -> None:
         for message in run:
             await self.use(message)
 
     def used(self) -> int:
         return self.next
 
-    async def use(self, message: ConsumerRecord) -> None:
+    async def use(self, message: Message) -> None:
         self.fed.append(message.offset)
         value = message.value or b"0"
         if value.startswith(b"/"):

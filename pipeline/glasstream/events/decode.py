@@ -7,9 +7,11 @@ typed decoder, so that an event means the same alone and in an array. A message 
 JSON, or is nested too deep to be split.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import not_
 from typing import Any
 
 import msgspec
@@ -64,6 +66,8 @@ class Decoded:
 
 _event = msgspec.json.Decoder(Event).decode
 _label = msgspec.json.Decoder(Label).decode
+_events = msgspec.json.Decoder(list[Event]).decode
+_labels = msgspec.json.Decoder(list[Label]).decode
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _KEYS = frozenset(Event.__struct_fields__)
 
@@ -107,6 +111,34 @@ def decode_one(value: bytes | None, limit: int) -> Event | Label | None:
     except _UNREADABLE:
         return None
     return None if _beyond(found) else found
+
+
+def decode_together(values: Sequence[bytes | None], limit: int) -> Sequence[Event | Label] | None:
+    """Return what `decode_one` finds in each message, at less cost; None if it finds nothing in one of them.
+
+    The messages are decoded as one array. Nothing can begin in one message and end in another: a text contains no
+    newline, and an event or label contains no array, in which alone an object could follow another one.
+    """
+    for value in values:
+        if value is None or len(value) > limit or value[:1] != b"{" or value[-1:] != b"}":
+            return None
+    try:
+        is_event = [b'"x"' in value for value in values]  # type: ignore[operator]  # none is None
+        events = _events(_joined(compress(values, is_event)))
+        labels = [] if all(is_event) else _labels(_joined(compress(values, map(not_, is_event))))
+    except _UNREADABLE:
+        return None
+    if len(events) != sum(is_event) or len(events) + len(labels) != len(values):
+        return None
+    found: Sequence[Event | Label] = events
+    if labels:
+        each: tuple[Iterator[Event | Label], ...] = iter(events), iter(labels)
+        found = [next(each[not one]) for one in is_event]
+    return None if any(map(_beyond, found)) else found
+
+
+def _joined(values: Iterable[bytes | None]) -> bytes:
+    return b"[%b]" % b",\n".join(values)  # type: ignore[arg-type]  # none is None
 
 
 def _beyond(element: Event | Label) -> bool:

@@ -31,7 +31,7 @@ class Oversized(bytes):
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """One record of an input topic."""
+    """One record of a topic, as it was read."""
 
     topic: str
     partition: int
@@ -41,7 +41,16 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     timestamp: int | None = None
     """Timestamp of Kafka in ms. Dead letters carry it; no number depends on it."""
     headers: tuple[tuple[str, bytes], ...] = ()
-    """Headers, where a relay reads the message. Only the Avro publisher uses them."""
+
+    @property
+    def size(self) -> int:
+        """Return an estimate of the bytes that the message occupies."""
+        return 200 + len(self.value or b"") + len(self.key or b"")
+
+    @property
+    def place(self) -> str:
+        """Return the position as errors name it: `topic[partition]@offset`."""
+        return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
 class Position(NamedTuple):

@@ -2,10 +2,10 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice, takewhile
 
 from glasstream.events.admission import Accepted, Admission
-from glasstream.events.decode import Decoded, Rejected, decode, decode_one
+from glasstream.events.decode import Decoded, Rejected, decode, decode_one, decode_together
 from glasstream.events.message import Message, Oversized, Position
 from glasstream.events.waiting import Joined, Kept, Waiting
 from glasstream.flow.identity import event_id
@@ -59,6 +59,16 @@ class Run:
             Largest size of a message in bytes.
         """
         key, elements, indexes, ends = self.messages[0].key, self.elements, self._indexes, self._ends
+        alike = [*takewhile(lambda one: one.key == key and type(one.value) is bytes, islice(messages, begin, None))]
+        together = decode_together([one.value for one in alike], limit)
+        if together is not None:
+            first = len(elements) + 1
+            elements += together
+            indexes += [0] * len(together)
+            ends += range(first, first + len(together))
+            self.labels |= Label in {*map(type, together)}
+            self.messages += alike
+            begin += len(alike)
         for place in range(begin, len(messages)):
             message = messages[place]
             value = message.value

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glasstream.app.configuration import load
+from glasstream.events.message import Message
 from glasstream.kafka.stages import aggregator as stage
 from glasstream.kafka.stages.aggregator import AggregatorTask
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream.models.codec import snapshot
 from glasstream_topics import checkpoints, chunks, contributions, progress_aggregator, progress_novelty, snapshots
 from glasstream_topics.progress_aggregator import AggregatorPartitionProgress, AggregatorState, AggregatorStreamProgress
@@ -53,7 +53,7 @@ def run(log: Log, crashes: set[int], every: int) -> dict[str, list[bytes]]:
     while True:
         end = min(at + every, len(log))
         for offset in range(at, end):
-            asyncio.run(aggregator.feed([ConsumerRecord("contributions", 0, offset, b"", log[offset])]))
+            asyncio.run(aggregator.feed([Message("contributions", 0, offset, b"", log[offset])]))
         at = end
         outputs = aggregator.collect()
         if not outputs and at == len(log):
@@ -106,7 +106,7 @@ def test_a_commit_is_bounded_however_many_streams_have_changed(monkeypatch: pyte
     names = [f"stream {number}" for number in range(30)]
     for offset, name in enumerate(names):
         data = contributions.encode(replace(block(START, 20), stream=name))
-        asyncio.run(aggregator.feed([ConsumerRecord("contributions", 0, offset, b"", data)]))
+        asyncio.run(aggregator.feed([Message("contributions", 0, offset, b"", data)]))
     one = sum(len(record.value or b"") for record in aggregator._state_records(aggregator.core.streams["stream 0"]))
     monkeypatch.setattr(stage, "STATE_BYTES", 3 * one)
     committed: list[str] = []

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from glasstream.app.configuration import load
+from glasstream.events.message import Message
 from glasstream.explain.sizes import LARGEST
 from glasstream.flow.learner.learner import NEVER, ModelVersion
 from glasstream.flow.learner.make_model import fixed_model
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.backlog import Backlog
 from glasstream.kafka.stages.learner import LearnerTask
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream_topics import progress_aggregator, requests
 from glasstream_topics.progress_aggregator import AggregatorState, AggregatorStreamProgress
 from glasstream_topics.progress_learner import LearnerStreamProgress
@@ -135,7 +135,7 @@ def test_the_learner_waits_when_it_can_forget_nothing_more() -> None:
 
         async def feed() -> None:
             for offset, value in enumerate(messages(0, 2_000)):
-                await learner.feed([ConsumerRecord("events", 0, offset, b"s", value)])
+                await learner.feed([Message("events", 0, offset, b"s", value)])
 
         feeding = asyncio.ensure_future(feed())
         while not (learner._holding_back or feeding.done()):

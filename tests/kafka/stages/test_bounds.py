@@ -8,12 +8,12 @@ import pytest
 
 from glasstream.app.configuration import load
 from glasstream.app.runner.prepare import for_embedded
+from glasstream.events.message import Message
 from glasstream.explain.explainer import explain
 from glasstream.kafka.health import catalogue
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.explainer import ExplainerTask
 from glasstream.kafka.stages.learner import LearnerTask
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream.models.codec import snapshot as codec
 from glasstream_topics import contributions, requests, snapshots
 
@@ -53,7 +53,7 @@ def test_an_aggregator_that_stands_still_has_no_more_before_it_than_the_embedded
     async def run() -> None:
         async def feed() -> None:
             for offset, value in enumerate(events(50, features, classes, 6_000)):
-                await learner.feed([ConsumerRecord("events", 0, offset, b"s", value)])
+                await learner.feed([Message("events", 0, offset, b"s", value)])
 
         feeding = asyncio.ensure_future(feed())
         while True:
@@ -87,7 +87,7 @@ def test_an_aggregator_that_stands_still_has_no_more_before_it_than_the_embedded
 def test_rows_that_are_too_wide_are_answered_and_do_not_count_as_rows_on_which_the_model_raised() -> None:
     settings = load(assignments=["model.name=linear", "topics.events=1"])
     learner = LearnerTask(0, settings, KEY, AggregatorProgress(), lambda topic, number: {})
-    asyncio.run(learner.feed([ConsumerRecord("events", 0, 0, b"s", events(400, 3, 2, 400)[0])]))
+    asyncio.run(learner.feed([Message("events", 0, 0, b"s", events(400, 3, 2, 400)[0])]))
     explainer = ExplainerTask(settings, KEY, AggregatorProgress())
     blocks = [
         requests.decode(record.value or b"")
@@ -97,7 +97,7 @@ def test_rows_that_are_too_wide_are_answered_and_do_not_count_as_rows_on_which_t
     assert blocks
     for block in blocks:
         value = requests.encode(requests.refused(block, "it is too wide"))
-        (record,) = asyncio.run(explainer.handle(ConsumerRecord("explain.requests", 0, 0, b"s/1", value)))
+        (record,) = asyncio.run(explainer.handle(Message("explain.requests", 0, 0, b"s/1", value)))
         answer = contributions.decode(record.value or b"")
         assert (answer.kind, answer.reason, answer.count) == ("failed", "it is too wide", block.count)
     found = {sample.metric: sample.value for sample in explainer.samples()}

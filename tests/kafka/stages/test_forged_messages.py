@@ -9,13 +9,13 @@ import pytest
 
 from glasstream.app.configuration import load
 from glasstream.base.errors import ModelError
+from glasstream.events.message import Message
 from glasstream.explain.explainer import explain
 from glasstream.explain.sizes import LARGEST, bounded, sizes
 from glasstream.kafka.stages import explainer
 from glasstream.kafka.stages.aggregator import AggregatorTask
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.explainer import ExplainerTask
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream.models.predictors.arrays import as_rows
 from glasstream.models.predictors.kernels import leaf_sets
 from glasstream_topics import contributions, requests
@@ -42,7 +42,7 @@ CHOSEN = (
 def give(task: AggregatorTask, *blocks: Contributions) -> None:
     for one in blocks:
         data = contributions.encode(one)
-        asyncio.run(task.feed([ConsumerRecord("contributions", 0, task.core.next_offset, b"s", data)]))
+        asyncio.run(task.feed([Message("contributions", 0, task.core.next_offset, b"s", data)]))
 
 
 def shifted(first: int, by: int, **fields: Any) -> Contributions:
@@ -127,7 +127,7 @@ def test_a_request_whose_answer_no_learner_wants_is_answered_as_failed() -> None
 def test_an_explainer_answers_such_a_request_without_waiting_for_its_model() -> None:
     worker = ExplainerTask(load(assignments=["topics.events=1"]), None, AggregatorProgress())
     data = requests.encode(greedy(500, 20, 1_000))
-    (record,) = asyncio.run(worker.handle(ConsumerRecord("explain.requests", 0, 7, b"s", data)))
+    (record,) = asyncio.run(worker.handle(Message("explain.requests", 0, 7, b"s", data)))
     assert contributions.decode(record.value or b"").kind == "failed"
 
 

@@ -7,20 +7,20 @@ import pytest
 
 from glasstream.app.configuration import load
 from glasstream.base.errors import LostInputError, StateError
-from glasstream.events.message import Oversized
+from glasstream.events.message import Message, Oversized
 from glasstream.kafka.health.catalogue import DEAD_LETTERS, EVENTS_WAITING, LABELS_JOINED, LABELS_MISSED, LABELS_MOVED
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.labels import LabelsTask, samples
 from glasstream.kafka.stages.learner import LearnerTask
-from glasstream.kafka.transport.records import ConsumerRecord, Outputs
+from glasstream.kafka.transport.records import Outputs
 from glasstream_topics import events, events_dead, progress_learner
 
 SETTINGS = load(assignments=["topics.events=2", "model.name=linear", "labels.window=10"])
 VALUES = [b'{"id":1,"y":2}', None, b"\xff", b'[{"id":1,"y":2}]', b'{"x":{"a":1}}']
-LOG = [ConsumerRecord("labels", 1, 3 + n, b"s", value, (("h", b"v"),)) for n, value in enumerate(VALUES)]
+LOG = [Message("labels", 1, 3 + n, b"s", value, None, (("h", b"v"),)) for n, value in enumerate(VALUES)]
 
 
-def feed(stage: LabelsTask, *messages: ConsumerRecord) -> Outputs:
+def feed(stage: LabelsTask, *messages: Message) -> Outputs:
     for message in messages:
         asyncio.run(stage.feed([message]))
     return stage.collect()
@@ -48,8 +48,8 @@ def test_messages_are_moved_as_they_are_to_the_same_partition() -> None:
 def test_what_events_refuses_for_its_size_is_a_dead_letter_of_its_origin() -> None:
     stage = LabelsTask(1, SETTINGS)
     stage.restore({}, 3, 8)
-    large = ConsumerRecord("labels", 1, 3, b"k" * 3_000, b"v" * 5_000_000, (("h", b"v"),), 17)
-    unread = ConsumerRecord("labels", 1, 4, None, Oversized(70, "expected less"))
+    large = Message("labels", 1, 3, b"k" * 3_000, b"v" * 5_000_000, 17, (("h", b"v"),))
+    unread = Message("labels", 1, 4, None, Oversized(70, "expected less"))
     moved, second = feed(stage, large, unread).records
     assert moved.topic == "glasstream.events" and moved.instead is not None and stage.refused == 1
     first = moved.instead()
@@ -92,7 +92,7 @@ def test_the_learner_says_how_many_labels_came_and_how_many_did_not() -> None:
     labelled = [{"id": n, "x": {"a": float(n)}, "y": n % 2 > 0} for n in range(8, 15)]
     labels = [{"id": n, "y": n % 2 > 0} for n in (0, 7, 6)]
     for offset, content in enumerate([late, labels[:1], labelled, labels[1:]]):
-        asyncio.run(learner.feed([ConsumerRecord("events", home, offset, b"s", orjson.dumps(content))]))
+        asyncio.run(learner.feed([Message("events", home, offset, b"s", orjson.dumps(content))]))
     found = {sample.metric: sample.value for sample in learner.samples()}
     assert (found[LABELS_JOINED], found[LABELS_MISSED], found[EVENTS_WAITING]) == (3, 4, 1)
     for record in learner.collect().progress:

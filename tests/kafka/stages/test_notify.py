@@ -19,6 +19,7 @@ from faust.types import TP
 from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.app.configuration import load
 from glasstream.base.errors import SettingsError
+from glasstream.events.message import Message
 from glasstream.flow.notify_settings import NotifySettings
 from glasstream.kafka.health.catalogue import DAMAGED, INCIDENTS_SKIPPED, POSTS
 from glasstream.kafka.health.steps import Steps
@@ -26,7 +27,6 @@ from glasstream.kafka.stages import build
 from glasstream.kafka.stages.notify import Notifier
 from glasstream.kafka.stages.webhook import Answer, Webhook
 from glasstream.kafka.transport.reader import Batch
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream.kafka.transport.redact import RedactingFormatter, secrets_of_webhook
 from glasstream.kafka.transport.sequence import Sequence as Reading
 from glasstream.kafka.transport.stateless import StatelessStage, WorkLane
@@ -72,7 +72,7 @@ def notifier(
 
 def deliver(
     receiver: Receiver,
-    messages: Sequence[ConsumerRecord],
+    messages: Sequence[Message],
     settings: NotifySettings | None = None,
     keys: tuple[bytes, ...] = (),
     time: Time | None = None,
@@ -236,9 +236,7 @@ def test_a_webhook_whose_certificate_is_not_trusted_gets_nothing(
 
 def test_a_message_that_is_no_incident_is_skipped_and_counted() -> None:
     receiver = Receiver()
-    broken = [
-        ConsumerRecord("incidents", 0, offset, b"s", value) for offset, value in enumerate([None, b"{}", b"\xff"])
-    ]
+    broken = [Message("incidents", 0, offset, b"s", value) for offset, value in enumerate([None, b"{}", b"\xff"])]
     made, _ = deliver(receiver, [*broken, message(3)])
     assert [request.id for request in receiver.requests] == [ids(4)[3]]
     assert next(sample.value for sample in made.samples() if sample.metric is DAMAGED) == 3
@@ -311,7 +309,7 @@ def test_an_address_that_is_none_is_refused_without_being_shown(address: str) ->
 class Log:
     """A partition of `incidents`, what a group has committed of it, and notifiers that are killed."""
 
-    def __init__(self, messages: Sequence[ConsumerRecord]) -> None:
+    def __init__(self, messages: Sequence[Message]) -> None:
         self.messages = messages
         self.committed = 0
 

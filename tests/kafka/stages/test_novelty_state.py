@@ -9,9 +9,9 @@ import pytest
 
 from glasstream.app.configuration import load
 from glasstream.base.errors import LostInputError, StateError
+from glasstream.events.message import Message
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.novelty import NoveltyTask
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream_topics import events, progress_novelty
 from glasstream_topics.progress import PARTITION_KEY
 from tests.support.novelty_logs import BASE, mixed, packed
@@ -78,7 +78,7 @@ def test_other_settings_are_refused_and_a_new_epoch_begins_where_they_end() -> N
     broker.commit(anew)
     assert list(broker.state) == [PARTITION_KEY], "nothing of the epoch before is kept"
     for message in LOG[:30]:
-        asyncio.run(anew.feed([ConsumerRecord("events", 0, len(LOG) + message.offset, message.key, message.value)]))
+        asyncio.run(anew.feed([Message("events", 0, len(LOG) + message.offset, message.key, message.value)]))
         broker.commit(anew)
     again = partition(load(assignments=[*other, "worker.new_epoch=2"]))
     assert again.restore(broker.state, 0, 2 * len(LOG)) >= len(LOG)
@@ -108,7 +108,7 @@ def test_after_retention_every_stream_goes_on(times: int) -> None:
     """Restarted where nothing is kept any more of what came before; by their number no anchor was due."""
     settings = load(assignments=[*BY_TIME, "checkpoint.seconds=1e-9"])
     later = [one for parts in zip(*(pairs(170, 23, key) for key in KEYS), strict=True) for one in parts]
-    log = [ConsumerRecord("events", 0, offset, key, value) for offset, (key, value) in enumerate([*RARE, *later])]
+    log = [Message("events", 0, offset, key, value) for offset, (key, value) in enumerate([*RARE, *later])]
     whole, broken = Broker(), Broker()
     for broker, restarts in ((whole, 0), (broken, times)):
         stage = partition(settings)
@@ -136,7 +136,7 @@ def test_an_anchor_comes_by_time_for_who_waits_long(monkeypatch: pytest.MonkeyPa
     stage.restore({}, 0, 0)
     broker = Broker()
     for offset, (key, value) in enumerate(RARE):
-        asyncio.run(stage.feed([ConsumerRecord("events", 0, offset, key, value)]))
+        asyncio.run(stage.feed([Message("events", 0, offset, key, value)]))
         broker.commit(stage)
     anchored = []
     for at in (299.0, 300.0, 300.0, 300.0, 300.0, 300.0, 9000.0):

@@ -21,7 +21,6 @@ from glasstream.kafka.health import catalogue
 from glasstream.kafka.health.catalogue import MOST_STREAMS
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.learner import LearnerTask
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream_topics import events, predictions, progress_learner
 from glasstream_topics.events_dead import Reason
 from tests.support.examples import examples
@@ -153,7 +152,7 @@ def _task(chosen: Settings) -> LearnerTask:
 def _fed(task: LearnerTask, values: list[Sent], first: int = 0) -> int:
     async def feed() -> None:
         for offset, (key, value) in enumerate(values, first):
-            await task.feed([ConsumerRecord("events", 0, offset, key, value)])
+            await task.feed([Message("events", 0, offset, key, value)])
 
     asyncio.run(feed())
     return first + len(values)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from glasstream.app.configuration import load
+from glasstream.events.message import Message
 from glasstream.flow.notify_settings import NotifySettings
 from glasstream.kafka.health import catalogue
 from glasstream.kafka.health.catalogue import Sample
@@ -15,7 +16,6 @@ from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.learner import LearnerTask, samples
 from glasstream.kafka.stages.notify import Notifier
 from glasstream.kafka.stages.webhook import Webhook
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream_topics import events
 from glasstream_topics.events_dead import Reason
 from tests.support.logs import messages
@@ -53,7 +53,7 @@ def test_counters_are_those_of_one_partition() -> None:
     """A sum over the partitions of a worker would fall when one leaves it, which reads as a restart with new counts."""
 
     partitions = [learner(number) for number in (0, 1)]
-    asyncio.run(partitions[0].feed([ConsumerRecord("events", 0, 0, b"s", b"no event")]))
+    asyncio.run(partitions[0].feed([Message("events", 0, 0, b"s", b"no event")]))
     partitions[0].collect()
     both, one = told(samples(partitions)), told(samples(partitions[1:]))
     assert both["glasstream_dead_letters", Reason.WRONG_PARTITION, "0"] == 1
@@ -68,7 +68,7 @@ def test_the_age_of_a_checkpoint_that_was_never_made_grows(monkeypatch: pytest.M
     home = events.partition(b"s", settings.topics.events)
     partition = learner(home)
     for offset, value in enumerate(messages(0, 600)):
-        asyncio.run(partition.feed([ConsumerRecord("events", home, offset, b"s", value)]))
+        asyncio.run(partition.feed([Message("events", home, offset, b"s", value)]))
     now[0] += 100.0
     found = {sample.metric: sample.value for sample in partition.samples()}
     assert found[catalogue.CHECKPOINTS] == 0

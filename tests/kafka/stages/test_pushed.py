@@ -25,7 +25,6 @@ from glasstream.flow.reference import Reference
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.learner import LearnerTask
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream_topics import events, frames, incidents, models
 from glasstream_topics.checkpoints import PLAIN, Checkpoint
 from tests.support.fixed_models import BASE, event, settings
@@ -208,7 +207,7 @@ def test_while_a_model_is_tried_the_partition_says_so_and_uses_none_of_the_loops
         )  # fmt: skip
         task.restore({}, 0, 0)
         values = [orjson.dumps(event(0)), events.model_mark(models.digest(data)), orjson.dumps(event(1))]
-        first, mark, last = [ConsumerRecord("events", 0, number, b"s", one, 0) for number, one in enumerate(values)]
+        first, mark, last = [Message("events", 0, number, b"s", one, 0) for number, one in enumerate(values)]
         await task.feed([first])
         assert task.stalled() is None
         judging = asyncio.ensure_future(task.feed([mark]))

@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glasstream.app.configuration import load
+from glasstream.events.message import Message
 from glasstream.flow.reference import Reference
 from glasstream.kafka.stages import explainer as explainer_stage
 from glasstream.kafka.stages.aggregator import AggregatorTask
@@ -19,7 +20,7 @@ from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.explainer import ExplainerTask
 from glasstream.kafka.stages.learner import LearnerTask
 from glasstream.kafka.stages.standstill import LONGEST
-from glasstream.kafka.transport.records import ConsumerRecord, Outputs
+from glasstream.kafka.transport.records import Outputs
 from glasstream_topics import events
 from tests.support.examples import examples
 from tests.support.logs import event
@@ -83,7 +84,7 @@ class Lossy:
         self.progress = AggregatorProgress()
         self.explainer = ExplainerTask(self.settings, KEY, AggregatorProgress())
         self.aggregator = AggregatorTask(0, self.settings)
-        self.requests: asyncio.Queue[ConsumerRecord] = asyncio.Queue()
+        self.requests: asyncio.Queue[Message] = asyncio.Queue()
 
     def learner(self) -> LearnerTask:
         self.progress = AggregatorProgress()
@@ -127,7 +128,7 @@ class Lossy:
 
         async def feed() -> None:
             for offset in range(start, len(LOG)):
-                await learner.feed([ConsumerRecord("events", 0, offset, *LOG[offset])])
+                await learner.feed([Message("events", 0, offset, *LOG[offset])])
                 await asyncio.sleep(0)
 
         return asyncio.ensure_future(feed())
@@ -137,7 +138,7 @@ class Lossy:
             for record in await self.explainer.handle(await self.requests.get()):
                 if not self._lost("contributions"):
                     offset = self.written["contributions"] - 1
-                    await self.aggregator.feed([ConsumerRecord("contributions", 0, offset, b"", record.value)])
+                    await self.aggregator.feed([Message("contributions", 0, offset, b"", record.value)])
 
     def _lost(self, topic: str) -> bool:
         lost = (topic, self.written[topic]) in self.drops
@@ -153,7 +154,7 @@ class Lossy:
                 self.published[topic, orjson.loads(value or b"")["stream"]].append(value or b"")
             elif topic == "explain.requests":
                 if not self._lost(topic):
-                    self.requests.put_nowait(ConsumerRecord(topic, 0, self.written[topic] - 1, key, value))
+                    self.requests.put_nowait(Message(topic, 0, self.written[topic] - 1, key, value))
             elif topic == "snapshots":
                 if not self._lost(topic):
                     self.explainer.on_snapshot(key, value)

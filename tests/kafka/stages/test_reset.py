@@ -10,7 +10,7 @@ import pytest
 
 from glasstream.app.configuration import load
 from glasstream.base.errors import StateError
-from glasstream.kafka.transport.records import ConsumerRecord
+from glasstream.events.message import Message
 from glasstream_topics import checkpoints, contributions, events, progress_learner, snapshots
 from tests.support.examples import some
 from tests.support.logs import event
@@ -104,7 +104,7 @@ def test_what_comes_late_of_an_epoch_that_has_ended_is_dropped_and_counted() -> 
 
     async def again() -> None:
         for offset, data in enumerate(old, at):
-            await aggregator.feed([ConsumerRecord("contributions", 0, offset, b"", data)])
+            await aggregator.feed([Message("contributions", 0, offset, b"", data)])
 
     asyncio.run(again())
     outputs = aggregator.collect()
@@ -126,7 +126,7 @@ def test_contributions_in_any_order_are_aggregated_alike(seed: int) -> None:
 
     async def feed() -> None:
         for offset, one in enumerate(data):
-            await aggregator.feed([ConsumerRecord("contributions", 0, offset, b"", one)])
+            await aggregator.feed([Message("contributions", 0, offset, b"", one)])
 
     asyncio.run(feed())
     other._take(aggregator.collect(), "progress.aggregator")
@@ -151,7 +151,7 @@ def test_epochs_apart_are_named_by_the_aggregator_sparsely_and_by_the_learner_at
 
     async def feed() -> None:
         for offset, data in enumerate(sent * 2, at):
-            await aggregator.feed([ConsumerRecord("contributions", 0, offset, b"", data)])
+            await aggregator.feed([Message("contributions", 0, offset, b"", data)])
 
     with caplog.at_level("WARNING"):
         asyncio.run(feed())

@@ -8,10 +8,9 @@ import pytest
 
 from glasstream.app.configuration import load
 from glasstream.base.errors import LostInputError, StateError
-from glasstream.events.message import Position
+from glasstream.events.message import Message, Position
 from glasstream.kafka.stages import checkpoints as stage_checkpoints
 from glasstream.kafka.stages.aggregator_progress import ALL
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream_topics import checkpoints, events
 from tests.support.logs import event
 from tests.support.reset_cluster import SETTINGS, Cluster, packed, reference
@@ -96,7 +95,7 @@ def test_a_checkpoint_at_rest_comes_when_a_stream_has_changed_and_none_was_made_
     learner = cluster.learner()
     learner.restore(cluster.state["progress.learner"], 0, len(RARE))
     for offset, (key, value) in enumerate(RARE):
-        asyncio.run(learner.feed([ConsumerRecord("events", 0, offset, key, value)]))
+        asyncio.run(learner.feed([Message("events", 0, offset, key, value)]))
     made = []
     for at in (1_000.0, 1_299.0, 1_300.0, 1_301.0, 1_302.0, 5_000.0, 6_000.0, 7_000.0, 8_000.0, 9_000.0, 10_000.0):
         now = at
@@ -138,7 +137,7 @@ def test_with_a_new_key_checkpoints_of_streams_that_do_not_change_are_sealed_ane
         learner = cluster.learner()
         start = learner.restore(cluster.state["progress.learner"], 0, len(cluster.log))
         for offset in range(start, len(cluster.log)):
-            asyncio.run(learner.feed([ConsumerRecord("events", 0, offset, *cluster.log[offset])]))
+            asyncio.run(learner.feed([Message("events", 0, offset, *cluster.log[offset])]))
         written = []
         for _ in range(3):
             outputs = learner.collect()

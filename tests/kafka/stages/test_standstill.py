@@ -7,10 +7,11 @@ from itertools import pairwise
 import pytest
 
 from glasstream.app.configuration import load
+from glasstream.events.message import Message
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.learner import LearnerTask
 from glasstream.kafka.stages.standstill import LONGEST, PATIENCE, Standstill
-from glasstream.kafka.transport.records import ConsumerRecord, Outputs, ProducerRecord
+from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream_topics import events, progress_aggregator, progress_learner, requests, snapshots
 from glasstream_topics.progress_aggregator import AggregatorState, AggregatorStreamProgress
 from tests.support.logs import messages
@@ -76,7 +77,7 @@ class Fed:
         name = self.settings.prefix + events.TOPIC.name
         self.log = [(stream.encode(), value) for stream in streams for value in (*messages(0, 400), events.FLUSH)]
         for offset, (key, value) in enumerate(self.log):
-            asyncio.run(self.learner.feed([ConsumerRecord(name, 0, offset, key, value)]))
+            asyncio.run(self.learner.feed([Message(name, 0, offset, key, value)]))
 
     def aggregated(self, stream: str, row: int, published: int) -> None:
         done = AggregatorStreamProgress(stream=stream, epoch=0, next_row=row, published_row=published)
@@ -160,7 +161,7 @@ def test_a_commit_names_only_the_streams_that_have_changed() -> None:
     """A thousand streams of which one has a message would otherwise cost a thousand records."""
     fed = Fed("s", "t", "u")
     assert set(named(fed.learner.collect())) == {"s", "t", "u"}
-    asyncio.run(fed.learner.feed([ConsumerRecord("events", 0, len(fed.log), b"t", next(messages(400, 420)))]))
+    asyncio.run(fed.learner.feed([Message("events", 0, len(fed.log), b"t", next(messages(400, 420)))]))
     assert named(fed.learner.collect()) == ["t"]
 
 
@@ -184,7 +185,7 @@ def test_it_is_said_while_it_lasts_and_the_progress_record_says_it_too() -> None
     assert told(outputs) == [said]
     assert not fed.learner.collect()
     name = fed.settings.prefix + events.TOPIC.name
-    asyncio.run(fed.learner.feed([ConsumerRecord(name, 0, 21, b"s", next(messages(400, 420)))]))
+    asyncio.run(fed.learner.feed([Message(name, 0, 21, b"s", next(messages(400, 420)))]))
     assert "20 events ago" in (fed.learner.stalled() or "")
     fed.aggregated("s", 151, 149)
     assert told(fed.learner.collect()) == [""] and fed.learner.stalled() is None
@@ -207,7 +208,7 @@ def test_a_successor_says_it_at_once() -> None:
         successor = LearnerTask(0, fed.settings, None, fed.progress, lambda topic, number: {}, fed.clock)
         begin = successor.restore(state, 0, len(fed.log))
         for offset, (key, value) in enumerate(fed.log[begin:], begin):
-            asyncio.run(successor.feed([ConsumerRecord("events", 0, offset, key, value)]))
+            asyncio.run(successor.feed([Message("events", 0, offset, key, value)]))
         if moved:
             fed.aggregated("s", 400, 399)
         outputs = successor.collect()

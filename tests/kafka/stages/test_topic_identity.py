@@ -11,13 +11,13 @@ import pytest
 
 from glasstream.app.configuration import load
 from glasstream.base.errors import LostInputError
+from glasstream.events.message import Message
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.aggregator import AggregatorTask
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.labels import LabelsTask
 from glasstream.kafka.stages.learner import LearnerTask
 from glasstream.kafka.stages.novelty import NoveltyTask
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream_topics.progress import PARTITION_KEY
 
 SETTINGS = ("topics.events=1", "model.name=linear", "explain.methods=ipfi,novelty", "checkpoint.seconds=0")
@@ -68,7 +68,7 @@ class Owners:
         begin: int = task.restore(dict(self.state), low, high)
         first = max(begin, FIRST)
         for offset in range(first, self.end):
-            asyncio.run(task.feed([ConsumerRecord("in", 0, offset, b"s", MESSAGE)]))
+            asyncio.run(task.feed([Message("in", 0, offset, b"s", MESSAGE)]))
         self.end += 2
         for record in task.collect().progress:
             if record.value is None:

@@ -14,11 +14,12 @@ from glasstream.base.errors import (
     StateError,
     TopicError,
 )
+from glasstream.events.message import Message
 from glasstream.kafka.transport.app import make_app
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.options import StageOptions
 from glasstream.kafka.transport.reader import settings_of
-from glasstream.kafka.transport.records import ConsumerRecord, Outputs, ProducerRecord
+from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream.kafka.transport.worker import ExitCode, configure_logging, exit_code
 
 
@@ -88,7 +89,7 @@ def test_our_lines_are_seen_and_others_only_from_warnings_on(monkeypatch: pytest
 
 
 def test_records_say_where_they_are_and_outputs_whether_there_are_any() -> None:
-    assert ConsumerRecord("events", 3, 17, None, b"").place == "events[3]@17"
+    assert Message("events", 3, 17, None, b"").place == "events[3]@17"
     assert not Outputs()
     assert Outputs(progress=[ProducerRecord("", b"", b"")])
     assert StageOptions("learner", "a", prefix="p.").transactional_id(2) == "p.learner.2"

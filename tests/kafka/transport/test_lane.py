@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from faust.types import TP
 
+from glasstream.events.message import Message
 from glasstream.kafka.transport.lane import SEEK_AGAIN_AFTER, Lane, StalledLane
 from glasstream.kafka.transport.reader import Batch
-from glasstream.kafka.transport.records import ConsumerRecord
 
 HERE = TP("in", 0)
 
@@ -75,7 +75,7 @@ class FakeStage:
 
 
 def batch(*offsets: int, follows: int | None = None, timestamp: float = 0.0, value: bytes = b"1") -> Batch:
-    records = [ConsumerRecord("in", 0, offset, None, value, (), int(timestamp * 1000)) for offset in offsets]
+    records = [Message("in", 0, offset, None, value, int(timestamp * 1000)) for offset in offsets]
     return Batch(HERE, offsets[0] if follows is None else follows, 1, records)
 
 

@@ -14,12 +14,13 @@ from faust.types import TP
 
 from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.base.errors import StateError
+from glasstream.events.message import Message
 from glasstream.kafka.health import catalogue
 from glasstream.kafka.stages.health import StageHealth
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.producers import ConfirmedProducer
 from glasstream.kafka.transport.reader import IN_FLIGHT, MOST
-from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.snapshot_table import TableSpec
 from glasstream.kafka.transport.stateful import PAUSE, STATE_BYTES_PER_SECOND, pause_after
 from glasstream.kafka.transport.stateless import StatelessStage
@@ -68,7 +69,7 @@ class Below(Total):
 
 
 class Raises(Total):
-    async def use(self, message: ConsumerRecord) -> None:
+    async def use(self, message: Message) -> None:
         raise ZeroDivisionError(message.place)
 
 
@@ -151,7 +152,7 @@ class Hesitant(Total):
         super().__init__(partition, out)
         self.go = asyncio.Event()
 
-    async def use(self, message: ConsumerRecord) -> None:
+    async def use(self, message: Message) -> None:
         if message.partition == 0:
             await self.go.wait()
         await super().use(message)
@@ -228,9 +229,9 @@ def test_what_a_message_may_hold_reaches_the_stage_unchanged(
     embedded: EmbeddedKafka, link: Connection, topics: str
 ) -> None:
     values: list[bytes | None] = [b"\xff\x00", b"not json", b"", None, b'{"a": 1}']
-    seen: list[ConsumerRecord] = []
+    seen: list[Message] = []
 
-    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
+    async def handle(message: Message) -> list[ProducerRecord]:
         seen.append(message)
         return [ProducerRecord(f"{topics}out", message.key, message.value, 0, (("origin", b"\xfe"),))]
 
@@ -255,7 +256,7 @@ def test_a_follower_of_a_topic_that_refuses_a_record_ends_the_worker(
 ) -> None:
     produce(embedded.bootstrap, f"{topics}table", [b"bad"])
 
-    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
+    async def handle(message: Message) -> list[ProducerRecord]:
         return []
 
     def refuse(key: bytes, value: bytes | None) -> None:
@@ -282,7 +283,7 @@ def test_stages_run_on_the_embedded_broker(embedded: EmbeddedKafka, prefix: str)
     totals = Totals(prefix)
     copied: list[bytes | None] = []
 
-    async def handle(message: ConsumerRecord) -> list[ProducerRecord]:
+    async def handle(message: Message) -> list[ProducerRecord]:
         copied.append(message.value)
         return [ProducerRecord(f"{prefix}copy", message.key, message.value, 0)]
 
@@ -308,7 +309,7 @@ def test_stages_run_on_the_embedded_broker(embedded: EmbeddedKafka, prefix: str)
 class Busy(Total):
     """Keeps the event loop while it uses a message."""
 
-    async def use(self, message: ConsumerRecord) -> None:
+    async def use(self, message: Message) -> None:
         end = time.perf_counter() + 0.02
         while time.perf_counter() < end:
             pass

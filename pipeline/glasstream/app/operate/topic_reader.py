@@ -7,8 +7,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from glasstream.base.errors import BrokerError
+from glasstream.events.message import Message
 from glasstream.kafka.transport.connection import Connection
-from glasstream.kafka.transport.records import ConsumerRecord
+from glasstream.kafka.transport.records import received
 
 STANDSTILL_SECONDS = 30.0
 """Seconds without a new record after which the reader stops waiting for the end."""
@@ -68,9 +69,7 @@ def _asked(admin: AdminClient, places: list[TopicPartition], which: OffsetSpec) 
     return found
 
 
-def read_records(
-    connection: Connection, begin: Mapping[Partition, int], *, read_committed: bool
-) -> Iterator[ConsumerRecord]:
+def read_records(connection: Connection, begin: Mapping[Partition, int], *, read_committed: bool) -> Iterator[Message]:
     """Yield the records of some partitions, each in its order, up to the ends at the time of the call.
 
     Parameters
@@ -113,9 +112,7 @@ def read_records(
                     continue  # written after the call
                 if offset + 1 == last:
                     del ends[topic, partition]
-                headers = tuple((name, text or b"") for name, text in message.headers() or [])
-                stamp = message.timestamp()[1]
-                yield ConsumerRecord(topic, partition, offset, message.key(), message.value(), headers, stamp)
+                yield received(message, message.value())
             if time.monotonic() - moved > STANDSTILL_SECONDS:
                 left = ", ".join(f"{topic}[{partition}]" for topic, partition in ends)
                 raise BrokerError(

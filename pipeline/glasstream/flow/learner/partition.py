@@ -40,7 +40,7 @@ from glasstream_topics.events_dead import Reason
 
 _Rejection = tuple[Reason, str] | None
 
-BLOCK_EVENTS: Final = 128
+BLOCK_EVENTS: Final = 256
 """Largest number of events and late labels in one call, if the caller does not set a smaller number."""
 
 

@@ -14,6 +14,7 @@ import msgspec
 from glasstream.base.errors import FrameError, StateError
 from glasstream.base.form import MOST
 from glasstream.base.sparse import logged
+from glasstream.events.message import Message
 from glasstream.explain.losses import loss_for, possible_tasks
 from glasstream.flow.aggregator.partition import PartitionAggregator
 from glasstream.flow.aggregator.stream import StreamAggregator
@@ -31,7 +32,7 @@ from glasstream.kafka.stages.names import (
     topic,
 )
 from glasstream.kafka.stages.seals import AGGREGATOR, Seals, named_by_aggregator
-from glasstream.kafka.transport.records import ConsumerRecord, Outputs, ProducerRecord
+from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream.models.codec.authentication import Key
 from glasstream_topics import ALL, contributions, drift, progress_aggregator
 from glasstream_topics.contributions import Contributions
@@ -142,7 +143,7 @@ class AggregatorTask:
         self._sent_offset = found.offset
         return begin
 
-    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+    async def feed(self, run: Sequence[Message]) -> None:
         """Aggregate blocks. Yield to the loop after each one."""
         for message in run:
             self._offer(message)
@@ -152,7 +153,7 @@ class AggregatorTask:
         """Return the offset of the next block."""
         return self.core.next_offset
 
-    def _offer(self, message: ConsumerRecord) -> None:
+    def _offer(self, message: Message) -> None:
         """Aggregate one block."""
         below = self.core.below
         try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from glasstream.base.errors import AuthenticationError, FrameError, ModelError
 from glasstream.base.sparse import logged
+from glasstream.events.message import Message
 from glasstream.explain.explainer import explain, unexplained
 from glasstream.explain.sizes import bounded
 from glasstream.flow.settings import Settings
@@ -16,7 +17,7 @@ from glasstream.kafka.health.steps import Steps
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.names import topic
 from glasstream.kafka.transport.lane import Lane
-from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.models.codec import snapshot as codec
 from glasstream.models.codec.authentication import Key
 from glasstream.models.predictors.predictor import Predictor
@@ -96,7 +97,7 @@ class ExplainerTask:
         self._progress.on_record(partition, offset, key, value)
         self._changed.set()
 
-    async def handle(self, message: ConsumerRecord) -> list[ProducerRecord]:
+    async def handle(self, message: Message) -> list[ProducerRecord]:
         """Explain one block, after waiting for its snapshot."""
         try:
             block = bounded(requests.decode(message.value or b""))

@@ -12,13 +12,13 @@ from functools import partial
 
 from glasstream.base.errors import LostInputError
 from glasstream.base.sparse import logged
-from glasstream.events.message import Oversized, Rejections
+from glasstream.events.message import Message, Oversized, Rejections
 from glasstream.flow.learner.dead_letters import dead_letter, origin_only
 from glasstream.flow.settings import Settings
 from glasstream.kafka.health import catalogue
 from glasstream.kafka.health.catalogue import Sample
 from glasstream.kafka.stages.names import Identify, expect_same_topic, known_state, no_identity, topic
-from glasstream.kafka.transport.records import ConsumerRecord, Outputs, ProducerRecord
+from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream_topics import events, events_dead, labels, progress_labels
 from glasstream_topics.events_dead import Reason
 
@@ -84,7 +84,7 @@ class LabelsTask:
         self._next_offset = self._sent_offset = start
         return start
 
-    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+    async def feed(self, run: Sequence[Message]) -> None:
         """Move messages."""
         for message in run:
             self._move(message)
@@ -93,7 +93,7 @@ class LabelsTask:
         """Return the offset of the next message."""
         return self._next_offset
 
-    def _move(self, message: ConsumerRecord) -> None:
+    def _move(self, message: Message) -> None:
         """Move one message."""
         dead = partial(self._dead_record, message)
         if isinstance(message.value, Oversized):
@@ -105,10 +105,10 @@ class LabelsTask:
         self._next_offset = message.offset + 1
         self.moved += 1
 
-    def _dead_record(self, message: ConsumerRecord) -> ProducerRecord:
+    def _dead_record(self, message: Message) -> ProducerRecord:
         """Return the dead letter of a message that `events` refuses for its size. It names only the origin."""
         self.refused += 1
-        rejections = Rejections(message.message, self.settings.epoch)
+        rejections = Rejections(message, self.settings.epoch)
         if isinstance(message.value, Oversized):
             detail = message.value.detail
         else:

@@ -46,7 +46,7 @@ from glasstream.kafka.stages.names import (
     topic,
 )
 from glasstream.kafka.stages.standstill import Standstill
-from glasstream.kafka.transport.records import ConsumerRecord, Outputs, ProducerRecord
+from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream.models.codec.authentication import Key
 from glasstream_topics import checkpoints, contributions, predictions, progress_aggregator, progress_learner, requests
 from glasstream_topics.checkpoints import Checkpoint
@@ -64,7 +64,7 @@ _NAMED = 3
 _STREAM = re.compile(r"""stream ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): """)
 _EACH, _MOST_SAID = 10, 1_000
 """Equal notices of streams that are logged one by one, and different ones that are counted."""
-_FEWEST, _SHARE = 16, 0.01
+_FEWEST, _SHARE = 16, 0.0125
 """Events between two looks at how far the aggregator is behind: this number, or this share of `limits.rows_ahead`."""
 
 
@@ -263,17 +263,16 @@ class LearnerTask:
         records = dict(self._read(checkpoints.TOPIC.name, self.partition))
         return self._checkpoints.restore(records, epochs, aggregated, sent)
 
-    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+    async def feed(self, run: Sequence[Message]) -> None:
         """Learn messages, yielding to the loop and holding back between blocks of events."""
         self._look_at_aggregator()
-        messages = [record.message for record in run]
         begin = 0
-        for place, message in enumerate(messages):
+        for place, message in enumerate(run):
             if message.value is not None and named_model(message.value) is not None:
-                await self._learn(messages[begin:place])
+                await self._learn(run[begin:place])
                 begin = place
                 await self._judge(message)
-        await self._learn(messages[begin:])
+        await self._learn(run[begin:] if begin else run)
 
     def used(self) -> int:
         """Return the offset of the first message that is not used up."""

@@ -14,13 +14,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from glasstream.base.sparse import logged
+from glasstream.events.message import Message
 from glasstream.flow.notify_settings import NotifySettings
 from glasstream.kafka.health import catalogue
 from glasstream.kafka.health.catalogue import Sample
 from glasstream.kafka.stages.webhook import Answer, Webhook
 from glasstream.kafka.stages.webhook_request import body, identity, signature
 from glasstream.kafka.transport.lane import Lane
-from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.records import ProducerRecord
 from glasstream_topics import incidents
 from glasstream_topics.errors import RecordError
 
@@ -90,7 +91,7 @@ class Notifier:
         self._chance = chance or random.Random()
         self._waits: dict[int, _Wait] = {}
 
-    async def handle(self, message: ConsumerRecord) -> list[ProducerRecord]:
+    async def handle(self, message: Message) -> list[ProducerRecord]:
         """Post one incident, and return when the webhook has accepted it or has refused it for good."""
         try:
             incident = incidents.decode(message.value if isinstance(message.value, bytes) else b"")
@@ -107,7 +108,7 @@ class Notifier:
                 self._waits.pop(message.partition, None)
         return []
 
-    async def _deliver(self, message: ConsumerRecord, name: str, content: bytes) -> None:
+    async def _deliver(self, message: Message, name: str, content: bytes) -> None:
         settings, place = self.settings, self._webhook.place
         await asyncio.sleep(0)  # the incident before this one is acknowledged first, so that a crash repeats only one
         failures = refusals = 0

@@ -18,7 +18,7 @@ import msgspec
 
 from glasstream.base.errors import LostInputError, StateError
 from glasstream.base.sparse import logged
-from glasstream.events.message import Position
+from glasstream.events.message import Message, Position
 from glasstream.flow.novelty.partition import PartitionDetector
 from glasstream.flow.novelty.stream import StreamDetector
 from glasstream.flow.settings import Settings
@@ -35,7 +35,7 @@ from glasstream.kafka.stages.names import (
     topic,
 )
 from glasstream.kafka.stages.seals import NOVELTY, Seals, named_by_novelty
-from glasstream.kafka.transport.records import ConsumerRecord, Outputs, ProducerRecord
+from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream.models.codec.authentication import Key
 from glasstream_topics import novelty, progress_novelty
 from glasstream_topics.progress_novelty import Anchor, NoveltyPartitionProgress, NoveltyStreamProgress, Restored
@@ -185,11 +185,11 @@ class NoveltyTask:
             log.info("%s: re-reading from offset %d up to %d", where, begin.offset, sent.offset)
         return begin.offset
 
-    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+    async def feed(self, run: Sequence[Message]) -> None:
         """Score the events of messages. Yield to the loop between blocks of events, and wait for maps."""
         loop = asyncio.get_running_loop()
         last = loop.time()
-        for due in self.core.consume(*(record.message for record in run)):
+        for due in self.core.consume(*run):
             self._give_up()
             self._ask()
             if due is not None:

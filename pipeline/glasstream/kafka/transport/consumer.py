@@ -357,7 +357,7 @@ class Transport(base.Transport):
 def _message(batch: Batch) -> ConsumerMessage:
     tp, last = batch.tp, batch.records[-1]
     return ConsumerMessage(
-        tp.topic, tp.partition, last.offset, last.timestamp / 1000.0, 0, [], None, batch, None, 0, 0, tp,
+        tp.topic, tp.partition, last.offset, (last.timestamp or 0) / 1000.0, 0, [], None, batch, None, 0, 0, tp,
         generation_id=batch.generation,
     )  # fmt: skip
 

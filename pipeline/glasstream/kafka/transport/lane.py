@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from faust.types import TP
 
 from glasstream.base.errors import UnavailableError
+from glasstream.events.message import Message
 from glasstream.kafka.transport.reader import Batch
-from glasstream.kafka.transport.records import ConsumerRecord
 from glasstream.kafka.transport.sequence import Sequence, Verdict
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Lane(ABC):
         #: Position of the reading; None until its beginning is known.
         self.sequence: Sequence | None = None
         self.open = True
-        self.waiting: deque[ConsumerRecord] = deque()
+        self.waiting: deque[Message] = deque()
         self._waiting_bytes = 0
         self.arrived = asyncio.Event()
         self.held = False
@@ -51,7 +51,7 @@ class Lane(ABC):
         self._sought_at = -SEEK_AGAIN_AFTER
         #: Seconds that the oldest message which is not processed yet has waited, as of the last measurement.
         self.wait = 0.0
-        self._taken: ConsumerRecord | None = None
+        self._taken: Message | None = None
         #: The next offset, which was handed over and has not arrived, and the number of batches handed over until then.
         self._suspicion: tuple[int, int] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,7 +121,7 @@ class Lane(ABC):
             self.sequence = Sequence(offset)
         self._sought_at = asyncio.get_running_loop().time()
 
-    def next_run(self, most: int, most_bytes: int) -> list[ConsumerRecord]:
+    def next_run(self, most: int, most_bytes: int) -> list[Message]:
         """Take the oldest waiting messages. Resume reading when few are left.
 
         Parameters
@@ -145,7 +145,7 @@ class Lane(ABC):
                 self.stage.app.consumer.release(self.tp)
         return run
 
-    def _oldest(self) -> ConsumerRecord | None:
+    def _oldest(self) -> Message | None:
         """Return the oldest waiting message; without one, the last that was taken since the last measurement."""
         return self.waiting[0] if self.waiting else self._taken
 
@@ -167,7 +167,7 @@ class Lane(ABC):
         if message is None:
             self.wait = 0.0
         else:
-            self.wait = max(0.0, min(now - message.timestamp / 1000.0, longest(self.partition, message.offset)))
+            self.wait = max(0.0, min(now - (message.timestamp or 0) / 1000.0, longest(self.partition, message.offset)))
 
     def read_again(self) -> None:
         """Seek back to the next message, unless that was just done."""

@@ -23,20 +23,20 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
     KafkaException,
-    Message,
     TopicPartition,
 )
+from confluent_kafka import Message as Fetched
 from faust.types import TP
 
 from glasstream.base.errors import BrokerError, FencedError, UnavailableError
+from glasstream.events.message import Message
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.input_topic import LIMIT
 from glasstream.kafka.transport.options import StageOptions
-from glasstream.kafka.transport.records import ConsumerRecord
+from glasstream.kafka.transport.records import received
 from glasstream.kafka.transport.unreadable import end_of_batch, stand_in, unread
 from glasstream_topics.client_errors import heals
 
@@ -88,7 +88,7 @@ class Batch(NamedTuple):
     tp: TP
     follows: int | None
     generation: int
-    records: list[ConsumerRecord]
+    records: list[Message]
 
 
 class Listener(Protocol):
@@ -326,10 +326,14 @@ class Reader:
         first = consumer.poll(_PAUSED_POLL if self._paused else IDLE)
         if first is None:
             return []
-        found: dict[TP, list[ConsumerRecord]] = {}
+        found: dict[TP, list[Message]] = {}
         following, beginning = self._next, dict(self._next)
         for message in [first, *consumer.consume(MOST - 1, GATHER)]:
-            record = _record(message) if message.error() is None else self._on_error(consumer, message)
+            if message.error() is None:
+                oversized = stand_in(message)
+                record: Message | None = received(message, message.value() if oversized is None else oversized)
+            else:
+                record = self._on_error(consumer, message)
             if record is None:
                 continue
             place = TP(record.topic, record.partition)
@@ -376,7 +380,7 @@ class Reader:
             self._ends.clear()
             self._shared = frozenset()
 
-    def _on_error(self, consumer: Consumer, message: Message) -> ConsumerRecord | None:
+    def _on_error(self, consumer: Consumer, message: Fetched) -> Message | None:
         """Handle an error, and return the record that replaces what cannot be read, if any."""
         found: Any = message.error()
         code, topic = found.code(), message.topic()
@@ -395,26 +399,11 @@ class Reader:
                 log.debug("%s", error)
                 return None  # the client reports the batch again
             self._unread = True  # reading continues behind it
-            return ConsumerRecord(topic, tp.partition, after - 1, None, unread(message.offset(), after))
+            return Message(topic, tp.partition, after - 1, None, unread(message.offset(), after))
         if code == KafkaError._FATAL or code in _ENDS:
             raise KafkaException(found)
         log.debug("cannot read %s: %s", topic or ", ".join(self._topics), found.str())
         return None
-
-
-def _record(message: Message) -> ConsumerRecord:
-    kind, timestamp = message.timestamp()
-    headers = message.headers()
-    oversized = stand_in(message)
-    return ConsumerRecord(
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        message.key(),
-        message.value() if oversized is None else oversized,
-        tuple((name, data or b"") for name, data in headers) if headers else (),
-        0 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
-    )
 
 
 _ENDS: Final = frozenset(

@@ -4,37 +4,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
+from confluent_kafka import Message as Fetched
 
 from glasstream.events.message import Message
 
 Headers = tuple[tuple[str, bytes], ...]
 
 
-class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """Message as it was read. `timestamp` is Kafka's, in milliseconds."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
-    timestamp: int = 0
-
-    @property
-    def size(self) -> int:
-        """Return an estimate of the bytes that the message occupies."""
-        return 200 + len(self.value or b"") + len(self.key or b"")
-
-    @property
-    def place(self) -> str:
-        """Return the position as errors name it: `topic[partition]@offset`."""
-        return f"{self.topic}[{self.partition}]@{self.offset}"
-
-    @property
-    def message(self) -> Message:
-        """Return what stages pass on to their partitions."""
-        return Message(self.topic, self.partition, self.offset, self.key, self.value, self.timestamp)
+def received(fetched: Fetched, value: bytes | None) -> Message:
+    """Return what the client has fetched, with this value."""
+    kind, timestamp = fetched.timestamp()
+    headers = fetched.headers()
+    return Message(
+        fetched.topic(),
+        fetched.partition(),
+        fetched.offset(),
+        fetched.key(),
+        value,
+        None if kind == TIMESTAMP_NOT_AVAILABLE or timestamp < 0 else timestamp,
+        tuple((name, data or b"") for name, data in headers) if headers else (),
+    )
 
 
 class ProducerRecord(msgspec.Struct, frozen=True, gc=False):

@@ -27,7 +27,7 @@ from glasstream.kafka.transport.group import GroupWatch, Look, View
 from glasstream.kafka.transport.input_topic import TopicIdentity
 from glasstream.kafka.transport.options import StageOptions
 from glasstream.kafka.transport.patience import Patience
-from glasstream.kafka.transport.records import ProducerRecord
+from glasstream.kafka.transport.records import ProducerRecord, received
 from glasstream.kafka.transport.stage import WATCH_INTERVAL, Service
 from glasstream.kafka.transport.topic_check import check_topics
 from glasstream.kafka.transport.transactions import Consumed, LostMembershipError, ReplacedError, TransactionalProducer
@@ -425,18 +425,7 @@ class Relay:
                 self._next[place] = offset + 1
                 value = message.value()
                 size += len(value or b"")
-                kind, timestamp = message.timestamp()
-                headers = message.headers()
-                messages.append(
-                    Message(
-                        *place,
-                        offset,
-                        message.key(),
-                        value,
-                        timestamp if kind and timestamp >= 0 else None,
-                        tuple((name, data or b"") for name, data in headers) if headers else (),
-                    )
-                )
+                messages.append(received(message, value))
             if left <= 0 or len(messages) >= BATCH_MESSAGES or size >= BATCH_BYTES:
                 break
         owned = self._next

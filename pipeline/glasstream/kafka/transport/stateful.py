@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from faust.types import TP
 
 from glasstream.base.errors import FencedError, LostInputError, UnavailableError
+from glasstream.events.message import Message
 from glasstream.kafka.transport import sequence
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.group import Unknown, owners_of
@@ -30,7 +31,7 @@ from glasstream.kafka.transport.options import StageOptions
 from glasstream.kafka.transport.patience import Patience, patiently
 from glasstream.kafka.transport.producers import ConfirmedProducer
 from glasstream.kafka.transport.progress import read_to_end, watermarks
-from glasstream.kafka.transport.records import ConsumerRecord, Outputs, ProducerRecord
+from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream.kafka.transport.stage import Stage
 from glasstream.kafka.transport.transactions import ReplacedError, TransactionalProducer
 
@@ -43,8 +44,8 @@ _DRAIN_PATIENCE = 4.0
 #: Seconds between two checks whether a stop should continue to wait for a transaction.
 _LOOK = 0.5
 #: Most messages of a run that is fed at once, and the bytes after which a run ends. A run may exceed `commit_rows`.
-RUN_MESSAGES = 512
-RUN_BYTES = 128 * 1024
+RUN_MESSAGES = 1_024
+RUN_BYTES = 512 * 1024
 #: Least seconds between two commits of a partition while little comes, and the bytes of state that it may write then in
 #: a second: a commit contains the whole state of each stream that has changed. See decision 21.
 PAUSE = 0.01
@@ -77,7 +78,7 @@ class PartitionState(Protocol):
             The stage cannot resume from the state. The worker ends with this error.
         """
 
-    async def feed(self, run: Sequence[ConsumerRecord]) -> None:
+    async def feed(self, run: Sequence[Message]) -> None:
         """Use the next messages, in the order of their offsets.
 
         How the messages of a partition are divided into runs changes no output. This method may wait, even in the
@@ -128,7 +129,7 @@ class StateLane(Lane):
         #: Digests by key of the state that this owner has found and written.
         self._written = taken.found
         #: Messages of the run that is fed, or was fed last.
-        self._run: list[ConsumerRecord] = []
+        self._run: list[Message] = []
         self._stopping = False
         #: Whether messages are fed.
         self._busy = False
@@ -212,7 +213,7 @@ class StateLane(Lane):
             self.stage.app.consumer.used(self.tp, used)
         return sum(len(record.value or b"") for record in outputs.progress)
 
-    def _oldest(self) -> ConsumerRecord | None:
+    def _oldest(self) -> Message | None:
         """Return the first message that is not used up, which may be one of the run that is fed."""
         used = self.state.used()
         return next((message for message in self._run if message.offset >= used), super()._oldest())

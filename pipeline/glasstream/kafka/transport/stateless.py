@@ -8,12 +8,13 @@ from typing import Literal
 from faust.types import TP
 
 from glasstream.base.errors import UnavailableError
+from glasstream.events.message import Message
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.lane import ASK_AGAIN_AFTER, YIELD_AFTER, Lane
 from glasstream.kafka.transport.options import StageOptions
 from glasstream.kafka.transport.patience import Patience
 from glasstream.kafka.transport.producers import ConfirmedProducer
-from glasstream.kafka.transport.records import ConsumerRecord, ProducerRecord
+from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.snapshot_table import TableSpec, follow_topic
 from glasstream.kafka.transport.stage import Stage
 
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 #: Seconds that a stop waits for the current message, and for acknowledgements of its results.
 _DRAIN_PATIENCE = 3.0
 
-Handle = Callable[[ConsumerRecord], Awaitable[Iterable[ProducerRecord]]]
+Handle = Callable[[Message], Awaitable[Iterable[ProducerRecord]]]
 
 
 class WorkLane(Lane):
