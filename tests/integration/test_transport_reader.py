@@ -212,6 +212,21 @@ def test_a_client_that_has_lost_its_session_is_replaced(
     assert heard.failures.empty()
 
 
+def test_what_a_broker_refuses_before_the_first_assignment_is_told(embedded: EmbeddedKafka, prefix: str) -> None:
+    heard = Listening()
+    reader = Reader(Connection(embedded.bootstrap), options(prefix), heard)
+    reader.start([f"{prefix}in"])
+    try:
+        asyncio.run(until(lambda: f"{prefix}in" in (reader.refusal or "")))
+        embedded_topics(embedded, prefix, 1)
+        assigned = iter(lambda: heard.assignments.get(timeout=90)[0], {TP(f"{prefix}in", 0)})
+        assert not any(assigned), "an assignment before the topic exists is empty"
+        assert reader.refusal is None
+    finally:
+        reader.stop(30)
+    assert heard.failures.empty()
+
+
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
 def test_a_batch_that_inflates_to_too_much_is_replaced_and_the_messages_behind_it_are_read(
     kafka: str, prefix: str, codec: str

@@ -79,7 +79,8 @@ class StageHealth(_Health[Stage]):
         if stage.view.silent is not None:
             return f"brokers do not answer: {stage.view.silent}"
         if not stage.settled:
-            return stage.waits_for or stage.view.unready or "the worker has not taken over its partitions yet"
+            waits = stage.waits_for or stage.view.unready or stage.refusal
+            return waits or "the worker has not taken over its partitions yet"
         places: dict[str, list[str]] = {}
         for lane in stage.lanes.values():
             if (stalled := lane.stalled) is not None:

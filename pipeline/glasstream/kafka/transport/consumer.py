@@ -221,6 +221,10 @@ class Consumer(base.Consumer):
         """Return the name under which the group knows this worker; empty while it is no member."""
         return self.reader.member
 
+    def refusal(self) -> str | None:
+        """Return what brokers have refused last since the last assignment; None if nothing."""
+        return self.reader.refusal
+
     def end(self, tp: TP) -> int | None:
         """Return the end of `tp` as of the last fetch; None while that is not known."""
         return self.reader.end(tp)

@@ -136,6 +136,10 @@ class Reader:
         self._unread = False
         #: Whether the session of the current client has ended without an answer of the group.
         self._lost = False
+        #: What brokers have refused last since partitions were assigned; None if nothing.
+        self.refusal: str | None = None
+        #: Topics and codes of all that they have refused since then. Each is logged once.
+        self._refused: set[tuple[str, int]] = set()
         self._topics: list[str] = []
         self._followed: frozenset[str] = frozenset()
         self._thread = threading.Thread(target=self._run, name=f"{options.name}-reader", daemon=True)
@@ -258,7 +262,7 @@ class Reader:
         except KafkaException as error:
             if self.member or error.args[0].code() not in _AFTER_A_LOSS:
                 raise
-            log.debug("a client that is no member any more was refused: %s", error)
+            self._note_refusal(", ".join(self._topics), error.args[0])
         finally:
             consumer.close()
             while self._commits:
@@ -351,6 +355,9 @@ class Reader:
 
     def _on_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._forget()
+        if partitions:
+            self.refusal = None
+            self._refused.clear()
         self._generation += 1
         self._shared = frozenset(TP(one.topic, one.partition) for one in partitions)
         self.member = str(consumer.memberid() or "")
@@ -402,8 +409,14 @@ class Reader:
             return Message(topic, tp.partition, after - 1, None, unread(message.offset(), after))
         if code == KafkaError._FATAL or code in _ENDS:
             raise KafkaException(found)
-        log.debug("cannot read %s: %s", topic or ", ".join(self._topics), found.str())
+        self._note_refusal(topic or ", ".join(self._topics), found)
         return None
+
+    def _note_refusal(self, topics: str, error: KafkaError) -> None:
+        """Log an error after which the client tries again."""
+        self.refusal = f"cannot read {topics}: {error.str()}; trying again"
+        log.log(logging.DEBUG if (topics, error.code()) in self._refused else logging.WARNING, "%s", self.refusal)
+        self._refused.add((topics, error.code()))
 
 
 _ENDS: Final = frozenset(

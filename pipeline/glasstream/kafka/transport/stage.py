@@ -264,6 +264,12 @@ class Stage(ABC):
         """Return what a take-over waits for; None if none waits."""
         return next((patience.reason for patience in self._patiences if patience.reason), None)
 
+    @property
+    def refusal(self) -> str | None:
+        """Return what brokers refuse to a client that is no member of the group yet; None if nothing."""
+        refusal: str | None = self.app.consumer.refusal()
+        return refusal
+
     def take_again(self, lane: Lane) -> None:
         """Release a partition and take it over again, because its log was truncated or recreated."""
         if self.lanes.get(lane.partition) is lane and not self._draining:
