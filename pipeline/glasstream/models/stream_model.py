@@ -86,6 +86,18 @@ class Predictions(Sequence[Prediction | NotLearned | ModelRaised]):
     def __iter__(self) -> Iterator[Prediction | NotLearned | ModelRaised]:
         return (self[place] for place in range(len(self)))
 
+    def in_one_order(self) -> tuple[tuple[str, ...], bytes] | None:
+        """Return the order of the classes in each event's dict, and the probabilities of all events in this order, as
+        the bytes of float64[events, classes]; None if the orders differ. Events without a class are left aside.
+        """
+        predicted = self.labels >= 0
+        if self.sequence is None or not predicted.any():
+            return None
+        order = self.sequence[np.argmax(predicted)]
+        if order[-1] < 0 or (self.sequence[predicted] != order).any():
+            return None
+        return tuple(self.names[number] for number in order.tolist()), self.values[:, order].tobytes()
+
     def spread(self, places: Sequence[int], events: int) -> "Predictions":
         """Return predictions for so many events, of which those at `places` have these ones and the rest none."""
         values = np.zeros((events, *self.values.shape[1:]))

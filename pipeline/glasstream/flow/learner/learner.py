@@ -372,6 +372,9 @@ class StreamLearner:
         keeps, begun, number = waiting.window > 0, waiting.begun, block.first
         learned, seqs, versions, late = list[int](), list[int](), list[int](), dict[int, Unlabelled]()
         data, row_bytes = block.rows.tobytes() if block.as_rows and keeps else b"", 8 * block.rows.shape[1]
+        ordered = found.in_one_order() if keeps and not found.errors else None
+        classes, votes = ((), b"") if ordered is None else ordered
+        vote_bytes = 8 * len(classes)
         for place, (one, one_id, wanted, ts) in enumerate(
             zip(block.taken, block.ids, block.targets, block.times, strict=True)
         ):
@@ -389,14 +392,18 @@ class StreamLearner:
             if isinstance(one, Joined):
                 late[place] = prediction = one.kept
             elif wanted is None:
-                prediction = found[place] if prediction is None else prediction
                 self.unlabelled += 1
                 if keeps and one.id is not None and one_id is not None:
                     if block.as_rows:
                         x = KeptFeatures(None, array("d", data[place * row_bytes : (place + 1) * row_bytes]))
                     else:
                         x = table.keep(one.x)
-                    waiting.add(one_id, at, self._kept(one, prediction, x))
+                    if classes and found.labels[place] >= 0:
+                        numbers = array("d", votes[place * vote_bytes : (place + 1) * vote_bytes])
+                        kept = Unlabelled(x, found.names[found.labels[place]], classes, numbers, None, _time(one.ts))
+                    else:
+                        kept = self._kept(one, found[place] if prediction is None else prediction, x)
+                    waiting.add(one_id, at, kept)
                     begun = True
             elif begun and one.id is not None and one_id is not None:
                 waiting.labelled(one_id, at)
