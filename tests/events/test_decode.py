@@ -247,6 +247,7 @@ def test_classes_are_bounded_in_number_and_a_known_one_goes_on() -> None:
     outcomes = [admission.admit(class_label(n, y)) for n, y in enumerate(["a", "b", "c", "d", "a", None, "d", "c"])]
     reasons_of = [one[0] for one in outcomes if not isinstance(one, Accepted)]
     assert reasons_of == [Reason.TOO_MANY_CLASSES] * 2 and "limits.classes" in outcomes[3][1]
+    assert "--task regression" in outcomes[3][1]
     assert [one.seq for one in outcomes if isinstance(one, Accepted)] == list(range(6))
     assert list(admission.classes) == ["a", "b", "c"]
 
@@ -314,6 +315,7 @@ def test_targets_that_do_not_fit_the_task(task: Task | None, y: object) -> None:
     outcome = Admission(task).admit(Event(x={"a": 1.0}, y=y))
     assert not isinstance(outcome, Accepted)
     assert outcome[0] is Reason.BAD_TARGET
+    assert ("--task regression" in outcome[1]) == (task is Task.CLASSIFICATION)
 
 
 def test_the_first_label_decides_the_task_and_a_rejected_one_does_not() -> None:

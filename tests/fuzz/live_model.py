@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from river import compose, drift, forest, linear_model, multiclass, preprocessing, tree
+from river import compose, drift, forest, linear_model, multiclass, optim, preprocessing, tree
 
 from glasstream.base.errors import FrameError, ModelError
 from glasstream.models.online import checkpoint, families
@@ -16,6 +16,7 @@ from glasstream.models.online.linear.kernels import REGRESSION
 from glasstream.models.online.linear.live import LiveLinear
 from glasstream.models.online.live import Columns, LiveRegressor
 from glasstream.models.river.catalogue import ClassesInOrder
+from glasstream.models.river.implicit import ImplicitRegression
 from glasstream.models.river.live import take, to_river
 from glasstream_topics import frames
 from tests.fuzz.mutations import mutate_bytes, mutated
@@ -58,6 +59,7 @@ _MODELS: Mapping[str, Callable[[], Any]] = {
     "binary": lambda: _scaled(linear_model.LogisticRegression()),
     "one vs rest": lambda: multiclass.OneVsRestClassifier(_scaled(linear_model.LogisticRegression())),
     "linear regressor": lambda: _scaled(linear_model.LinearRegression()),
+    "implicit regressor": lambda: _scaled(ImplicitRegression(intercept_lr=optim.schedulers.InverseScaling(0.5))),
 }
 _EVENTS, _FEATURES = 700, 7
 _LEARNED, _CHANGE = 400, 380

@@ -23,6 +23,7 @@ from glasstream.models.online.linear.live import LiveLinear
 from glasstream.models.online.live import Columns
 from glasstream.models.river.catalogue import model_factory
 from glasstream.models.river.compile import compile_model
+from glasstream.models.river.implicit import ImplicitRegression
 from glasstream.models.river.live import take, to_river
 from glasstream.models.stream_model import StreamModel
 from tests.support.equality import blocks
@@ -39,6 +40,13 @@ def pipeline(kind: type, **parameters: Any) -> Any:
 
 MODELS: dict[str, Callable[[], Any]] = {
     "regression": lambda: pipeline(linear_model.LinearRegression),
+    "regression, implicit": lambda: pipeline(ImplicitRegression, intercept_lr=optim.schedulers.InverseScaling(0.5)),
+    "regression, other implicit parameters": lambda: pipeline(
+        ImplicitRegression,
+        optimizer=optim.SGD(0.3),
+        intercept_lr=optim.schedulers.InverseScaling(0.3, 0.7),
+        clip_gradient=0.5,
+    ),
     "binary": lambda: pipeline(linear_model.LogisticRegression),
     "one vs rest": lambda: multiclass.OneVsRestClassifier(pipeline(linear_model.LogisticRegression)),
     "regression, other parameters": lambda: pipeline(
@@ -62,7 +70,8 @@ def described(model: Any) -> str:
         return repr([members, described(model.classifier)])
     scaler, linear = model.steps.values()
     dicts = (scaler.counts, scaler.means, scaler.vars, linear.weights)
-    rates = (linear.optimizer.lr.learning_rate, linear.intercept_lr.learning_rate)
+    power = getattr(linear.intercept_lr, "power", 0)
+    rates = (linear.optimizer.lr.learning_rate, linear.intercept_lr.learning_rate, power)
     numbers = (*rates, linear.intercept_init, linear.clip_gradient, linear.intercept)
     return repr(
         [
@@ -166,18 +175,24 @@ NUMBERED = (
     *("cpu_act", "cpu_small", "superconductor_sample", "wine_red"),
 )
 SETS = [(kind, name) for name in CLASSIFIED for kind in ("binary", "one vs rest")]
-SETS += [("regression", name) for name in NUMBERED]
+SETS += [(kind, name) for name in NUMBERED for kind in ("regression", "regression, implicit")]
 
 
 def check_data_set(folder: Path, kind: str, name: str, rows: int) -> None:
     events = data_set(folder, name, rows)
-    events = [(x, float(y)) for x, y in events] if kind == "regression" else fitting(kind, events)
+    events = [(x, float(y)) for x, y in events] if kind.startswith("regression") else fitting(kind, events)
     numbers = [({name: value for name, value in x.items() if not isinstance(value, str)}, y) for x, y in events]
     check_same(MODELS[kind], kind, numbers)
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("binary", "elec2"), ("one vs rest", "keystroke"), ("regression", "auto_mpg")]
+    ("kind", "name"),
+    [
+        ("binary", "elec2"),
+        ("one vs rest", "keystroke"),
+        ("regression", "auto_mpg"),
+        ("regression, implicit", "communities_crime"),
+    ],
 )
 def test_a_part_of_a_data_set(data_dir: Path, kind: str, name: str) -> None:
     check_data_set(data_dir, kind, name, 600)
@@ -194,6 +209,8 @@ def test_a_part_of_a_data_set(data_dir: Path, kind: str, name: str) -> None:
             ("one vs rest", "poker_hand_25k"),
             ("regression", "bike_hourly"),
             ("regression", "communities_crime"),
+            ("regression, implicit", "bike_hourly"),
+            ("regression, implicit", "superconductor_sample"),
         ],
         SETS,
     ),
@@ -398,7 +415,15 @@ def by_number() -> Any:
         (pipeline(linear_model.LogisticRegression, loss=optim.losses.Log(2.0, 1.0)), "without weights"),
         (
             pipeline(linear_model.LogisticRegression, optimizer=optim.SGD(optim.schedulers.InverseScaling(1))),
-            "constant learning rates, got InverseScaling",
+            "a constant learning rate, got InverseScaling",
+        ),
+        (
+            pipeline(linear_model.LinearRegression, intercept_lr=optim.schedulers.Optimal(optim.losses.Squared())),
+            "InverseScaling of the intercept, got Optimal",
+        ),
+        (
+            pipeline(linear_model.LinearRegression, intercept_lr=optim.schedulers.InverseScaling(1, 2)),
+            "a power from 0 to 1, got 2",
         ),
         (pipeline(linear_model.LinearRegression, loss=optim.losses.Huber()), "loss Squared, got Huber"),
         (pipeline(linear_model.LinearRegression, initializer=optim.initializers.Normal(seed=1)), "initializer Zeros"),

@@ -9,6 +9,8 @@ from typing import Any
 
 from river import compose, drift, ensemble, forest, linear_model, multiclass, naive_bayes, preprocessing, tree
 
+from glasstream.models.river.implicit import ImplicitRegression
+
 
 @dataclass(frozen=True)
 class Example:
@@ -178,6 +180,8 @@ REGRESSORS = {
         text=False,
     ),
     "line": Example(lambda: scaled(linear_model.LinearRegression()), False, text=False),
+    "implicit line": Example(lambda: scaled(ImplicitRegression()), False, text=False),
+    "implicit line on raw values": Example(ImplicitRegression, False, text=False),
     "line on extremes": Example(
         lambda: preprocessing.MaxAbsScaler() | linear_model.LinearRegression(), False, text=False
     ),

@@ -147,10 +147,11 @@ class Admission:
             target = _number(y)
         if target is None:
             shown = "an integer beyond it" if isinstance(y, int) and abs(y) > LARGEST else f"{y!r:.40}"
-            wanted = (
-                "text, a boolean or a whole number" if task is Task.CLASSIFICATION else f"a number within ±{LARGEST:g}"
-            )
-            return Reason.BAD_TARGET, f"expected `y` to be {wanted} ({task.value}), got {shown}"
+            wanted, todo = f"a number within ±{LARGEST:g}", ""
+            if task is Task.CLASSIFICATION:
+                wanted = "text, a boolean or a whole number"
+                todo = "; to predict a number, set model.task=regression (--task regression)"
+            return Reason.BAD_TARGET, f"expected `y` to be {wanted} ({task.value}), got {shown}{todo}"
         if isinstance(target, str) and target not in self.classes:
             refused = self._new_class(target)
             if refused is not None:
@@ -173,8 +174,8 @@ class Admission:
             return (
                 Reason.TOO_MANY_CLASSES,
                 f"expected {most} in this stream, got one more, {name!r:.60}; if `y` is an id or free text, send "
-                "the class instead and begin the stream anew with a reset mark; if there are that many classes, raise "
-                "limits.classes",
+                "the class instead and begin the stream anew with a reset mark; if it is a number to predict, set "
+                "model.task=regression (--task regression); if there are that many classes, raise limits.classes",
             )
         self.classes[name] = None
         self._classes_bytes = size

@@ -176,12 +176,40 @@ def test_a_divergence_is_said_once_and_before_all_results() -> None:
     one.add("predictions", [prediction(seq, 4.0, None, predicted=4e3 if seq < 50 else 4.0) for seq in range(99)])
     assert shown.getvalue() == "", "the first predictions may be far off"
     one.add("predictions", [prediction(seq, 4.0, None, predicted=1e100) for seq in range(99, 350)])
-    assert shown.getvalue().count("s: warning: the model diverges: its mean absolute error, ") == 1
+    assert (
+        shown.getvalue().count("s: warning: the model diverges, as of event 200: the mean absolute error of its ") == 1
+    )
     assert "the largest target, 4. Its importances, " in shown.getvalue()
+    assert "or scale the features in your own model" in shown.getvalue()
     one.add("importance", [estimate(99, {"a": 1e200})])
     shown.truncate(0)
     one.table(1.0)
-    assert shown.getvalue().lstrip("\0").startswith("s: warning: the model diverges: ")
+    assert shown.getvalue().lstrip("\0").startswith("s: warning: the model diverges, as of event 200: ")
+
+
+def test_one_absurd_prediction_does_not_hide_how_good_a_regression_is_now() -> None:
+    one, shown = report(1_000)
+    targets = [4.0 + seq % 3 for seq in range(2_000)]
+    predicted = [1e9 if seq == 40 else target + 0.5 for seq, target in enumerate(targets)]
+    one.add("predictions", [prediction(seq, targets[seq], 5e5, predicted=predicted[seq]) for seq in range(2_000)])
+    one.add("importance", [estimate(99, {"a": 1.0})])
+    one.table(1.0)
+    text = shown.getvalue()
+    assert (
+        "s: warning: the model diverged near event 200, and has recovered: the mean absolute error of its last " in text
+    )
+    assert "mae 5.000e+05 (0.5000 over the last 1,000), " in text
+    assert "warning: the model is no better than a baseline: mean absolute error 5.00" in text
+    assert "baselines over the last 1,000 events: mean absolute error 0.5000 (the model), 0.66" in text
+
+
+def test_a_regression_that_beats_the_mean_only_is_told_from_one_that_beats_nothing() -> None:
+    one, shown = report(1_000)
+    targets = [float(seq // 50 % 2) for seq in range(400)]
+    one.add("predictions", [prediction(seq, y, 0.2, predicted=abs(y - 0.2)) for seq, y in enumerate(targets)])
+    one.add("importance", [estimate(99, {"a": 1.0})])
+    one.table(1.0)
+    assert "warning: the model beats the mean, but not the previous label: mean absolute error 0.2" in shown.getvalue()
 
 
 def letter(reason: str, rejected: list[tuple[int, str]] | None = None) -> bytes:

@@ -67,6 +67,28 @@ def test_the_task_is_seen_in_the_target(tmp_path: Path, targets: list[str], task
     assert look.classes == (len(targets) if task is Task.CLASSIFICATION else 0)
 
 
+@pytest.mark.parametrize(
+    ("later", "task", "why"),
+    [
+        (["12000.5"], Task.REGRESSION, "but '12000.5' on line 1,002 shows that they are not classes"),
+        ([str(n * 500) for n in range(40)], Task.REGRESSION, "shows that they are not classes"),
+        ([str(n) for n in range(300)], Task.REGRESSION, "but '256' on line 1,258 shows that they are not classes"),
+        ([str(n) for n in range(40)], Task.CLASSIFICATION, "to predict a number, set --task regression"),
+        (["oops", "", "nan"], Task.CLASSIFICATION, "to predict a number, set --task regression"),
+        (["1,2"], Task.CLASSIFICATION, "to predict a number, set --task regression"),
+    ],
+    ids=["not whole", "far apart", "too many", "classes that come late", "no labels", "damaged"],
+)
+def test_rows_below_the_first_1000_show_whether_whole_numbers_are_amounts(
+    tmp_path: Path, later: list[str], task: Task, why: str
+) -> None:
+    path = csv(tmp_path, "a,y\n" + "1,0\n1,3\n" * 500 + "".join(f"1,{target}\n" for target in later))
+    look = CsvFile(path, "y", "s").look(None)
+    assert (look.task, look.classes) == (task, 2 if task is Task.CLASSIFICATION else 0)
+    assert look.why.startswith("its target has 2 distinct whole numbers in the first 1,000 rows") and why in look.why
+    assert CsvFile(path, "y", "s", rows=1_000).look(None).task is Task.CLASSIFICATION, "later rows are not read"
+
+
 def test_rows_limits(tmp_path: Path) -> None:
     assert len(events(csv(tmp_path, "a,y\n" + "1,u\n" * 10), rows=3)) == 3
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from glasstream.app.runner.tables import History, effects_table, importance_table, number
 from glasstream.base.errors import InputError
-from glasstream.detect.baselines import ROLLING, Baselines, Standing
+from glasstream.detect.baselines import ROLLING, Baselines, CompactBaselines, Standing
 from glasstream_topics import drift, effects, events_dead, importance, incidents, novelty, predictions
 from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
@@ -85,9 +85,11 @@ class _Stream:
     metric: Metric | None = None
     estimate: Estimate | None = None
     """Newest window of events without a label."""
-    diverged: bool = False
-    """Whether it was reported that the model diverges."""
+    diverged_at: int | None = None
+    """Number of events after which it was reported that the model diverges."""
     baselines: Baselines = field(default_factory=Baselines)
+    recent: Baselines = field(default_factory=lambda: CompactBaselines(ROLLING))
+    """Baselines of the newest events of a regression, which early events cannot ruin."""
     methods: dict[str, _Method] = field(default_factory=dict)
     effects: dict[tuple[str, str | None], Effect] = field(default_factory=dict)
     """Newest curve of each feature and output."""
@@ -112,10 +114,18 @@ class _Stream:
         versions += [effect.model_version for effect in self.effects.values()]
         return bool(versions) and not any(versions)
 
+    def newest(self) -> Standing | None:
+        """Return the standing over the newest events of a regression; None if they are all events."""
+        recent = self.recent.standing()
+        standing = self.baselines.standing() if recent is not None else None
+        return recent if standing is not None and recent is not None and recent.events < standing.events else None
+
     def metric_text(self) -> str:
         """Return the running metric as text. Events without a label have none."""
         if self.metric is not None and self.metric.value is not None:
-            return f"{self.metric.name} {number(self.metric.value)}"
+            text = f"{self.metric.name} {number(self.metric.value)}"
+            recent = self.newest()
+            return text if recent is None else f"{text} ({number(recent.model)} over the last {recent.events:,})"
         if self.methods and self.predicted == self.unlabelled:  # only labelled rows have an importance
             return "no metric, because the labels came after the last event"
         return "no labelled event so far" if self.predicted == self.unlabelled else "no event scored so far"
@@ -247,7 +257,7 @@ class Report:
             self._tell_novelty(stream)
             return
         # First of all, because nothing below holds for such a model.
-        self._tell_divergence(name, stream.baselines.standing())
+        self._tell_divergence(name, stream)
         # A terminal too narrow for the wrapped table breaks its lines, which is better than cutting them.
         for method in stream.methods.values():
             self._console.print(importance_table(name, method.newest, method.history), crop=False)
@@ -263,7 +273,10 @@ class Report:
         )
         if stream.learned_nothing():
             self._say("the model was trained before the stream began, and learned nothing from it")
-        self._tell_standing(stream.baselines.standing())
+        if (standing := stream.baselines.standing()) is not None:
+            self._tell_standing(standing)
+        if (newest := stream.newest()) is not None:
+            self._tell_standing(newest, f" over the last {newest.events:,} events")
         self._tell_expected(stream.estimate)
         self._tell_changes(stream)
         self._tell_novelty(stream)
@@ -280,23 +293,28 @@ class Report:
         count = len(stream.alarms)
         self._say(f"{count:,} drift alarm{'' if count == 1 else 's'} in the topic drift", style="dim")
 
-    def _tell_divergence(self, name: str, standing: Standing | None) -> bool:
-        """Print a warning if the model has diverged, and return whether it has."""
-        if standing is None or not standing.diverged:
-            return False
-        self._say(
-            f"{name}: warning: the model diverges: its mean absolute error, {standing.model:.3g}, is far beyond the "
-            f"largest target, {standing.largest:.3g}. Its importances, effects, drift alarms and incidents mean "
-            "nothing. Scale the target, use another model, or lower the learning rate in a model of your own "
-            "(--model PACKAGE.MODULE:FACTORY)",
-            style="yellow",
-        )
-        return True
+    def _tell_divergence(self, name: str, stream: _Stream) -> None:
+        """Print a warning if the newest predictions of the model diverge, or if earlier ones did."""
+        recent = stream.recent.standing()
+        if recent is not None and recent.diverged:
+            stream.diverged_at = stream.diverged_at or stream.predicted
+            self._say(
+                f"{name}: warning: the model diverges, as of event {stream.diverged_at:,}: the mean absolute error of "
+                f"its last {recent.events:,} predictions, {recent.model:.3g}, is far beyond the largest target, "
+                f"{recent.largest:.3g}. Its importances, effects, drift alarms and incidents mean nothing. Use "
+                "--model forest, tree or linear, or scale the features in your own model",
+                style="yellow",
+            )
+        elif recent is not None and stream.diverged_at is not None:
+            self._say(
+                f"{name}: warning: the model diverged near event {stream.diverged_at:,}, and has recovered: the mean "
+                f"absolute error of its last {recent.events:,} predictions is {recent.model:.3g}. What it explained in "
+                "between means nothing",
+                style="yellow",
+            )
 
-    def _tell_standing(self, standing: Standing | None) -> None:
+    def _tell_standing(self, standing: Standing, over: str = "") -> None:
         """Print how good the baselines are. A model that does not beat them explains little."""
-        if standing is None:
-            return
         if standing.of_classes:
             always = f"{standing.constant:.1%} (always '{standing.most_frequent}')"
             previous = f"{standing.no_change:.1%} (the previous label)"
@@ -308,9 +326,11 @@ class Report:
             self._say(f"baselines, of only {standing.events:,} events that came with their labels: {line}")
             return
         if standing.beaten:
-            self._say(f"baselines: {line}")
+            self._say(f"baselines{over}: {line}")
+        elif not standing.of_classes and standing.model < standing.constant:
+            self._say(f"warning: the model beats the mean, but not the previous label{over}: {line}", style="yellow")
         else:
-            self._say(f"warning: the model is no better than a baseline: {line}", style="yellow")
+            self._say(f"warning: the model is no better than a baseline{over}: {line}", style="yellow")
         if standing.of_classes:
             self._say(f"beyond the baselines: {_beyond(standing)}")
 
@@ -371,8 +391,10 @@ class Report:
         stream.baselines.add(prediction.prediction, prediction.target, prediction.probabilities, cut=cut)
         if prediction.target is None:
             stream.unlabelled += 1
-        elif isinstance(prediction.target, float) and not stream.diverged and stream.predicted % _CHECKED == 0:
-            stream.diverged = self._tell_divergence(prediction.stream, stream.baselines.standing())
+        elif isinstance(prediction.target, float):
+            stream.recent.add(prediction.prediction, prediction.target)
+            if stream.diverged_at is None and stream.predicted % _CHECKED == 0:
+                self._tell_divergence(prediction.stream, stream)
 
     def _add_importance(self, record: Importance) -> None:
         methods = self._stream(record.stream, record.epoch).methods

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -34,6 +35,10 @@ _ROWS_OF_CLASS = 10
 """Smallest mean number of rows of each of many classes. With fewer, they are reported."""
 CLASSES = 20
 """A target of whole numbers with at most this many distinct values counts as a class."""
+_LOOK_AT_CLASSES = 100_000
+"""Number of rows in which whole numbers that may be classes are looked at."""
+_SPARSE = 10
+"""Mean distance of more than `CLASSES` whole numbers from which on they are amounts and not codes of classes."""
 
 
 @dataclass(slots=True)
@@ -122,7 +127,8 @@ class CsvFile:
         numbers = target.kind is Kind.NUMBER
         if task is None:
             few = numbers and None not in distinct and len(distinct) <= CLASSES
-            task = Task.CLASSIFICATION if not numbers or few else Task.REGRESSION
+            amount = self._first_amount(target) if few and fit else None
+            task = Task.CLASSIFICATION if not numbers or (few and amount is None) else Task.REGRESSION
             if not fit:
                 none = "no row has a target"
                 if any(one is not Reading.MISSING for one in target.readings):
@@ -131,11 +137,34 @@ class CsvFile:
             elif numbers:
                 what = "whole numbers" if few else "numbers"
                 why = f"its target has {len(set(fit)):,} distinct {what} in {target.where}"
+                if amount is not None:
+                    why += f", but {amount[1].strip()!r:.60} on line {amount[0]:,} shows that they are not classes"
+                elif few:
+                    why += "; to predict a number, set --task regression"
             else:
                 why = f"its target is {target.kind}"
         else:
             why = "set by --task"
         return Look(task, len(distinct) if task is Task.CLASSIFICATION else 0, why, numbers, {*fit} == {0.0, 1.0})
+
+    def _first_amount(self, target: Column) -> Cell | None:
+        """Return the first target below which whole numbers are no longer classes; None if there is none.
+
+        It is not whole, or makes more classes than a stream may have, or many that are far apart.
+        """
+        seen = set[float]()
+        most = _LOOK_AT_CLASSES if self.rows is None else min(self.rows, _LOOK_AT_CLASSES)
+        with suppress(InputError), open_rows(self.path) as lines:  # events() raises the error behind the rows above it
+            for line, row in islice(self._rows(lines, self._header(lines)), most):
+                value = _label(row[target.place], target)
+                if value is None or isinstance(value, str) or value in seen:
+                    continue
+                seen.add(value)
+                count = len(seen)
+                apart = count > CLASSES and max(seen) - min(seen) >= _SPARSE * count
+                if label(value) is None or count > IngestLimits().classes or apart:
+                    return line, row[target.place]
+        return None
 
     @property
     def _target(self) -> Column:

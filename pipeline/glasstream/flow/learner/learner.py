@@ -904,7 +904,7 @@ class StreamLearner:
     def _new_model(self, task: Task) -> Model:
         settings = self.settings.model
         self._loss = loss_for(task, self.settings.explain.loss)
-        self._features.model_takes_text = takes_text(settings.name, task)
+        self._features.model_takes_text = takes_text(settings.name)
         self._say(f"{task.value}, model {settings.name}, loss {self._loss}")
         model = make_model(self.settings, task)
         if isinstance(model, FixedModel):

@@ -395,7 +395,7 @@ def _features(found: _Data, settings: Settings, fixed: FixedModel | None) -> Fea
     features = FeatureTable.of_state(limits, names, kinds, categories, _OF)
     features.counts = FeatureCounts(found.retyped, found.over_limit)
     if found.task is not None:
-        features.model_takes_text = takes_text(settings.model.name, found.task)
+        features.model_takes_text = takes_text(settings.model.name)
     if fixed is not None:
         own = fixed.table(limits)
         features.declared = count = own.declared

@@ -16,7 +16,7 @@ from glasstream.models.predictors.arrays import read_matrices, require
 from glasstream_topics import frames
 
 KIND: Final = "live-model"
-VERSION: Final = 2
+VERSION: Final = 3
 _OF: Final = "checkpoint of a model"
 _ARRAYS: Final = (
     ("arena", "i8", 1),

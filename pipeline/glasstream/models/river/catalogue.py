@@ -20,12 +20,9 @@ RiverModel = Any
 ModelFactory = Callable[[Task], RiverModel]
 
 
-def takes_text(name: str, task: Task) -> bool:
-    """Return whether a model's input includes text features; other models get numbers and booleans only.
-
-    A linear model cannot calculate with text. Neither can River's trees for regression, whose leaves are linear models.
-    """
-    return name not in BUNDLED or (name != "linear" and task is Task.CLASSIFICATION)
+def takes_text(name: str) -> bool:
+    """Return whether a model's input includes text features; a linear model gets numbers and booleans only."""
+    return name != "linear"
 
 
 class ClassesInOrder(dict[Any, None]):
@@ -80,22 +77,41 @@ def _in_order(model: RiverModel) -> RiverModel:
 def _forest(task: Task, seed: int) -> RiverModel:
     from river import forest
 
-    make = forest.ARFClassifier if task is Task.CLASSIFICATION else forest.ARFRegressor
-    return make(n_models=10, seed=seed)
+    if task is Task.CLASSIFICATION:
+        return forest.ARFClassifier(n_models=10, seed=seed)
+    return forest.ARFRegressor(n_models=10, **_leaves(), seed=seed)
 
 
 def _tree(task: Task, seed: int) -> RiverModel:
     from river import tree
 
-    make = tree.HoeffdingAdaptiveTreeClassifier if task is Task.CLASSIFICATION else tree.HoeffdingAdaptiveTreeRegressor
-    return _in_order(make(seed=seed))
+    if task is Task.CLASSIFICATION:
+        return _in_order(tree.HoeffdingAdaptiveTreeClassifier(seed=seed))
+    return tree.HoeffdingAdaptiveTreeRegressor(grace_period=100, delta=0.01, tau=0.1, **_leaves(), seed=seed)
+
+
+def _leaves() -> dict[str, Any]:
+    """Return parameters of trees for regression: leaves predict means, and thresholds have two decimal places.
+
+    River's linear leaves learn from raw features, so that one row can ruin them, and they cannot use text. A mean lies
+    among the targets, whatever the features are. River's thresholds have one decimal place, too few for shares; each
+    further place makes leaves try up to ten times as many.
+    """
+    from river.tree.splitter import TEBSTSplitter
+
+    return {"leaf_prediction": "mean", "splitter": TEBSTSplitter(2)}
 
 
 def _linear(task: Task, seed: int) -> RiverModel:
-    from river import compose, linear_model, preprocessing
+    from river import compose, linear_model, optim, preprocessing
 
-    make = linear_model.LogisticRegression if task is Task.CLASSIFICATION else linear_model.LinearRegression
-    return compose.Pipeline(preprocessing.StandardScaler(), make())
+    if task is Task.CLASSIFICATION:
+        return compose.Pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression())
+    from glasstream.models.river.implicit import ImplicitRegression
+
+    # The first label sets the intercept, which River's default approaches for hundreds of rows.
+    rate = optim.schedulers.InverseScaling(0.5)
+    return compose.Pipeline(preprocessing.StandardScaler(), ImplicitRegression(intercept_lr=rate))
 
 
 BUNDLED: dict[str, Callable[[Task, int], RiverModel]] = {"forest": _forest, "tree": _tree, "linear": _linear}

@@ -14,6 +14,7 @@ from glasstream.models.predictors.labels import Labels
 from glasstream.models.predictors.slots import Slots
 from glasstream.models.river import bayes, ensembles, hoeffding, linear_models, mondrian
 from glasstream.models.river.ensembles import Keys, PartCompiler, merged
+from glasstream.models.river.implicit import ImplicitRegression
 from glasstream.models.river.transformers import compile_transformers
 
 
@@ -133,7 +134,7 @@ def _are_forms(model: Any) -> bool:
     return all(type(member) is linear_model.LogisticRegression for member in members)
 
 
-_SCALING: Final = (linear_model.LinearRegression, linear_model.LogisticRegression)
+_SCALING: Final = (linear_model.LinearRegression, linear_model.LogisticRegression, ImplicitRegression)
 
 
 def _forms(model: Any, slots: Slots, labels: Labels | None, parts: PartCompiler) -> Compiled:
@@ -179,6 +180,7 @@ FAMILIES: Final[Mapping[type, Family]] = {
         hoeffding.compile_forest_classifier, lambda model: merged([_sorted_classes(one) for one in model])
     ),
     forest.ARFRegressor: _regressor(hoeffding.compile_forest_regressor),
+    ImplicitRegression: Family(_forms),
     linear_model.ALMAClassifier: _MARGIN,
     linear_model.LinearRegression: Family(_forms),
     linear_model.LogisticRegression: Family(_forms, _false_and_true),

@@ -13,6 +13,7 @@ from glasstream.models.predictors.kernels.linear_forms import Forms
 from glasstream.models.predictors.kernels.softmax import SoftmaxPredictor
 from glasstream.models.predictors.labels import Labels
 from glasstream.models.predictors.slots import Slots
+from glasstream.models.river.implicit import ImplicitRegression
 from glasstream.models.river.means import IDENTITY_LOSSES
 
 _LOGISTIC_LOSSES: Final = frozenset({optim.losses.Log, optim.losses.Hinge, optim.losses.BinaryFocalLoss})
@@ -27,7 +28,7 @@ def compile_linear(model: Any, outer: Any | None, slots: Slots, labels: Labels |
         A loss, a scaler or an inner model has no compiled form, or the model is given text.
     """
     slots.all_numeric("a linear model")
-    if type(model) is linear_model.LinearRegression:
+    if type(model) in (linear_model.LinearRegression, ImplicitRegression):
         link = "identity"
         if type(model.loss) is optim.losses.Poisson:
             link = "exponential"

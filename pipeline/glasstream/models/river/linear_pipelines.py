@@ -7,8 +7,13 @@ from river import compose, linear_model, multiclass, optim, preprocessing
 from glasstream.base.errors import NotCompilable
 from glasstream.models.online.linear import kernels as K
 from glasstream.models.online.linear.state import State
+from glasstream.models.river.implicit import ImplicitRegression
 
-_KINDS: Final = {linear_model.LinearRegression: K.REGRESSION, linear_model.LogisticRegression: K.BINARY}
+_KINDS: Final = {
+    linear_model.LinearRegression: K.REGRESSION,
+    ImplicitRegression: K.REGRESSION,
+    linear_model.LogisticRegression: K.BINARY,
+}
 _LOSSES: Final = {K.REGRESSION: optim.losses.Squared, K.BINARY: optim.losses.Log}
 NAMES: Final = "StandardScaler | LinearRegression, StandardScaler | LogisticRegression or one-vs-rest of the latter"
 
@@ -82,17 +87,23 @@ def _begin(model: Any) -> State:
     _require(not linear.l1 and not linear.l2, "neither l1 nor l2")
     _require(type(linear.initializer) is optim.initializers.Zeros, "the initializer Zeros")
     _require(linear._y_name is None, "a model without mini-batches")
-    rates = []
-    for rate in (optimizer.lr, linear.intercept_lr):
-        _require(type(rate) is optim.schedulers.Constant, f"constant learning rates, got {type(rate).__name__}")
-        rates.append(rate.learning_rate)
-    parameters = dict(
-        zip(
-            ("rate", "intercept_rate", "intercept", "clip"),
-            (*rates, linear.intercept_init, linear.clip_gradient),
-            strict=True,
-        )
+    rate, intercept_rate = optimizer.lr, linear.intercept_lr
+    _require(type(rate) is optim.schedulers.Constant, f"a constant learning rate, got {type(rate).__name__}")
+    scales = type(intercept_rate) is optim.schedulers.InverseScaling
+    _require(
+        scales or type(intercept_rate) is optim.schedulers.Constant,
+        f"a learning rate Constant or InverseScaling of the intercept, got {type(intercept_rate).__name__}",
     )
+    power = intercept_rate.power if scales else 0.0
+    _require(isinstance(power, int | float) and 0.0 <= power <= 1.0, f"a power from 0 to 1, got {power!r:.60}")
+    parameters = {
+        "rate": rate.learning_rate,
+        "intercept_rate": intercept_rate.learning_rate,
+        "intercept_power": power,
+        "intercept": linear.intercept_init,
+        "clip": linear.clip_gradient,
+        "implicit": float(type(linear) is ImplicitRegression),
+    }
     for name, value in parameters.items():
         _require(isinstance(value, int | float) and abs(value) <= 1e300, f"a number for {name}, got {value!r:.60}")
     _require(all(type(name) is str for name in scaler.vars), "names of features to be texts")
@@ -122,10 +133,12 @@ def _read_member(state: State, member: int, model: compose.Pipeline) -> None:
 def _new_member(state: State) -> compose.Pipeline:
     given = state.parameters
     make = linear_model.LinearRegression if state.kind == K.REGRESSION else linear_model.LogisticRegression
-    linear = make(
+    linear = (ImplicitRegression if given["implicit"] else make)(
         optimizer=optim.SGD(given["rate"]),
         intercept_init=given["intercept"],
-        intercept_lr=given["intercept_rate"],
+        intercept_lr=optim.schedulers.InverseScaling(given["intercept_rate"], given["intercept_power"])
+        if given["intercept_power"]
+        else given["intercept_rate"],
         clip_gradient=given["clip"],
     )
     scaler_name, linear_name = state.steps

@@ -12,7 +12,7 @@ from glasstream.models.predictors.arrays import Array, read_matrices, require
 from glasstream_topics import frames
 
 KIND: Final = "live-linear"
-VERSION: Final = 1
+VERSION: Final = 2
 _OF: Final = "checkpoint of a linear model"
 _ARRAYS: Final = (("features", "f8", 3), ("numbers", "f8", 2), ("order", "i8", 1))
 _META: Final = {"kind", "parameters", "steps", "names", "labels"}
@@ -88,6 +88,9 @@ def _state(meta: Mapping[str, Any]) -> State:
     require(isinstance(parameters, dict) and set(parameters) == set(PARAMETERS), "parameters", _OF)
     finite = (type(value) is float and isfinite(value) for value in parameters.values())
     require(all(finite), "numbers as parameters", _OF)
+    require(0.0 <= parameters["intercept_power"] <= 1.0, "a power from 0 to 1", _OF)
+    implicit = parameters["implicit"]
+    require(implicit == 0.0 or (implicit == 1.0 and kind == K.REGRESSION), "implicit steps of a regression only", _OF)
     require(_are_names(steps) and len(steps) == 2, "names of two steps", _OF)
     require(_are_names(names), "names of features", _OF)
     require(isinstance(labels, list) and (kind == K.ONE_VS_REST or not labels), "classes", _OF)

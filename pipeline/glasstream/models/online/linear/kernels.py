@@ -11,9 +11,9 @@ from glasstream.models.predictors.kernels.linear_forms import SIGMOID, linked
 COUNT, MEAN, VARIANCE, WEIGHT, MET = range(5)
 """Fields of a feature."""
 FIELDS: Final = 5
-INTERCEPT, STEPS, RATE, INTERCEPT_RATE, CLIP, HALF = range(6)
-"""Fields of `numbers`."""
-NUMBERS: Final = 6
+INTERCEPT, STEPS, RATE, INTERCEPT_RATE, CLIP, HALF, POWER, IMPLICIT = range(8)
+"""Fields of `numbers`. The rate of the intercept at step t is INTERCEPT_RATE / (t + 1) ** POWER."""
+NUMBERS: Final = 8
 REGRESSION, BINARY, ONE_VS_REST = range(3)
 """Kinds of models."""
 
@@ -62,7 +62,13 @@ def _learn(
         gradient = clip
     if -clip > gradient:
         gradient = -clip
-    numbers[member, INTERCEPT] -= numbers[member, INTERCEPT_RATE] * gradient
+    step = numbers[member, INTERCEPT_RATE] / (numbers[member, STEPS] + 1.0) ** numbers[member, POWER]
+    numbers[member, INTERCEPT] -= step * gradient
+    if numbers[member, IMPLICIT] != 0.0:  # `ImplicitRegression`
+        squares = 0.0
+        for k in range(count):
+            squares += scaled[k] * scaled[k]
+        gradient /= 1.0 + 2.0 * numbers[member, RATE] * squares
     for k in range(count):
         features[member, slots[k], WEIGHT] -= numbers[member, RATE] * (scaled[k] * gradient)
     numbers[member, STEPS] += 1.0

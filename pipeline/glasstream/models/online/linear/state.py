@@ -9,8 +9,10 @@ import numpy as np
 from glasstream.models.online.linear import kernels as K
 from glasstream.models.predictors.arrays import Array
 
-PARAMETERS: Final = ("rate", "intercept_rate", "intercept", "clip")
-"""Learning rates of the weights and of the intercept, first intercept, and bound of a gradient: finite numbers."""
+PARAMETERS: Final = ("rate", "intercept_rate", "intercept_power", "intercept", "clip", "implicit")
+"""Learning rates of the weights and of the intercept, the power of time that divides the latter, first intercept, bound
+of a gradient, and 1 for implicit steps or 0: finite numbers.
+"""
 
 
 @dataclass(slots=True)
@@ -56,7 +58,8 @@ class State:
         numbers, order = np.zeros((more_members, K.NUMBERS)), np.zeros(more_members, np.int64)
         given = self.parameters
         numbers[:, K.INTERCEPT], numbers[:, K.RATE] = given["intercept"], given["rate"]
-        numbers[:, K.INTERCEPT_RATE], numbers[:, K.CLIP] = given["intercept_rate"], given["clip"]
+        numbers[:, K.INTERCEPT_RATE], numbers[:, K.POWER] = given["intercept_rate"], given["intercept_power"]
+        numbers[:, K.CLIP], numbers[:, K.IMPLICIT] = given["clip"], given["implicit"]
         numbers[:, K.HALF] = 0.5
         numbers[:has_members], order[:has_members] = self.numbers, self.order
         self.features, self.numbers, self.order = features, numbers, order
