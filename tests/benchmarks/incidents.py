@@ -2,6 +2,7 @@
 
     python tests/benchmarks/incidents.py stationary [--rows 20000] [--repetitions 2] [--models tree,forest] [--data ...]
     python tests/benchmarks/incidents.py correlated|ordered|changes|bundled|pairs [the same options]
+    python tests/benchmarks/incidents.py faults [--quick] [the same options]
 
 Every data set is shuffled, again and again (seeded), so that nothing changes. The plain loop learns it and explains it
 with iPFI. With `--results FILE`, outcomes are kept in a file, and those that are in it already are not computed again.
@@ -34,6 +35,15 @@ For the streams of `changes`, the lines "alarms" compare two detectors on all se
 divided by the number of series and of its tests, so that both bound the false alarms of a stream by the budget. They
 have the median delay of the first alarm after the change, the streams without one, and the alarms in 100,000 rows
 before it.
+
+`faults` breaks the streams of `stream_faults.py`, in their own order and shuffled, with each of its faults at row `AT`,
+and grades what is said. An incident that the same stream also has without the fault does not count. The last lines have
+the grades and the median delay of each kind, and of all: once for the sets and kinds that rules were chosen with, and
+once for the sets and kinds that were held out. They count only the faults that matter: those that move a feature by 0.3
+of its spread in a tenth of the rows, or that raise the loss by 0.05 (of the variance of the labels, if these are
+numbers). `loss` counts the records whose sentence says that the loss rose or fell although, since the change, it did
+not. With `--quick`, an adaptive tree learns each stream once, with every third fault, which takes six minutes of one
+core.
 
 The settings of the detectors were chosen with the data sets `CHOSEN_ON`; by default, others are reported.
 """
@@ -69,6 +79,19 @@ from glasstream_topics import events
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.incidents import Incident
 from glasstream_topics.requests import ExplainRequest
+from tests.benchmarks.stream_faults import (
+    CODES,
+    DESIGN_KINDS,
+    DESIGN_SETS,
+    FAULTS,
+    HELD_OUT_SETS,
+    KINDS,
+    Fault,
+    Scene,
+    broken,
+    graded,
+    moved,
+)
 
 DATA = Path(os.environ.get("DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 CHOSEN_ON = ("adult", "elec2", "eeg_eye_state", "weather_noaa", "bike_hourly", "california_housing")
@@ -428,10 +451,138 @@ def outcome(task: tuple[str, str, str, int, int, float]) -> Outcome:
     return Outcome(kind, name, model, seed, at, early, last.verdict, delay, onset, within, raised, len(late) - 1)
 
 
+class Grade(NamedTuple):
+    """What was said about one fault."""
+
+    kind: str
+    severity: str
+    data: str
+    order: str
+    model: str
+    seed: int
+    grade: str
+    matters: bool
+    delay: int | None
+    false_loss: bool
+    """Whether the sentence says that the loss rose or fell although it did not."""
+    summary: str
+
+
+class Usual(NamedTuple):
+    """A stream without a fault."""
+
+    high_loss: float
+    """A mean loss that is so much higher since the change that it matters."""
+    said: set[str]
+    """Sentences about its incidents."""
+
+
+def faulty(task: tuple[str, str, str, int, float, int]) -> list[Grade]:
+    """Return the grades of the faults of one stream: of all, or of every third one from one of the first three on."""
+    name, order, model, seed, budget, first = task
+    code = CODES.get(name)
+    data = [({**x, code: f"c{x[code]}"} if code in x else x, y) for x, y in read(name)]
+    draws = np.random.Generator(np.random.PCG64(seed))
+    rows = data if order == "own" else shuffled(data, 3 * ROWS, draws)
+    texts = [key for key in rows[0][0] if len({x[key] for x, _ in rows[:AT] if isinstance(x.get(key), str)}) >= 3]
+    number, other = informative(rows[:AT])
+    pool = [] if order == "own" else rows[ROWS:]
+    scene = Scene(rows[:AT], rows[AT:ROWS], pool, name in REGRESSIONS, number, other, next(iter(texts), None), draws)
+    control = Recorder(name, model, seed).rows(scene.before + scene.after)
+    at = AT - control.first_row
+    step = 0.05 * (float(control.target[:at].var()) if scene.regression else 1.0)
+    usual = Usual(float(control.loss[at:].mean()) + step, {one.summary for one in watched(control, name, seed, budget)})
+    return [
+        graded_fault(fault, scene._replace(draws=np.random.Generator(np.random.PCG64([seed, place]))), task[:5], usual)
+        for place, fault in enumerate(FAULTS)
+        if first in (-1, place % 3)
+        if scene.category is not None or fault.of != "category"
+    ]
+
+
+def graded_fault(fault: Fault, scene: Scene, task: tuple[str, str, str, int, float], usual: Usual) -> Grade:
+    name, order, model, seed, budget = task
+    after = fault.breaks(scene)
+    rows = Recorder(name, model, seed).rows(scene.before + after)
+    at = AT - rows.first_row
+    new = [one for one in watched(rows, name, seed, budget) if one.row >= AT and one.summary not in usual.said]
+    opened = [one for one in new if one.status == "open"]
+    last = next((one for one in reversed(opened) if one.incident == opened[0].incident), None)
+    worse = float(rows.loss[at:].mean()) >= usual.high_loss
+    matters = worse or fault.of == "rows" or fault.holds or moved(scene, after, fault) >= 0.1
+    return Grade(
+        fault.kind, fault.severity, name, order, model, seed, graded(last, fault, broken(scene, fault)), matters,
+        opened[0].row - AT if opened else None, last is not None and false_loss(last, rows, at),
+        "" if last is None else last.summary,
+    )  # fmt: skip
+
+
+def false_loss(record: Incident, rows: Rows, at: int) -> bool:
+    """Return whether a sentence says that the loss rose or fell, and the loss since the change did not."""
+    step = float(rows.loss[at : record.row - rows.first_row + 1].mean() - rows.loss[max(0, at - 2_000) : at].mean())
+    return (" loss rose" in record.summary and step <= 0.0) or (" loss fell" in record.summary and step >= 0.0)
+
+
+def grades(found: list[Grade]) -> Iterator[dict[str, Any]]:
+    designed = {True: "design", False: "held out"}
+    for design in (True, False):
+        part = [one for one in found if one.matters and (one.data in DESIGN_SETS) is design]
+        part = [one for one in part if (one.kind in DESIGN_KINDS) is design]
+        for kind in KINDS:
+            chosen = [one for one in part if one.kind == kind]
+            if chosen:
+                yield {"part": designed[design], "kind": kind, **tally(chosen)}
+        for order in ("own", "shuffled"):
+            yield {"part": designed[design], "order": order, **tally([one for one in part if one.order == order])}
+        yield {"part": designed[design], "order": "all", **tally(part)}
+    yield {"part": "all streams and kinds", **tally([one for one in found if one.matters])}
+
+
+def tally(chosen: list[Grade]) -> dict[str, Any]:
+    counts = Counter(one.grade for one in chosen)
+    delays = [one.delay for one in chosen if one.delay is not None and one.grade in ("right", "partly")]
+    return {
+        "streams": len(chosen),
+        **{grade: counts[grade] for grade in ("right", "partly", "wrong", "missed")},
+        "%": [round(100 * counts[grade] / max(1, len(chosen))) for grade in ("right", "partly", "wrong", "missed")],
+        "delay": float(np.median(delays)) if delays else None,
+        "loss": sum(one.false_loss for one in chosen),
+    }
+
+
+def of_faults(given: argparse.Namespace) -> None:
+    data = [*DESIGN_SETS, *HELD_OUT_SETS] if given.data is None else given.data.split(",")
+    models, repetitions = (["tree"], 1) if given.quick else (given.models.split(","), given.repetitions)
+    found = [] if given.results is None or not given.results.exists() else [
+        Grade(**json.loads(line)) for line in given.results.read_text().splitlines()
+    ]  # fmt: skip
+    done = {(one.data, one.order, one.model, one.seed) for one in found}
+    tasks = [
+        (name, order, model, seed, given.budget, (i + j) % 3 if given.quick else -1)
+        for seed in range(repetitions)
+        for i, name in enumerate(data)
+        for j, order in enumerate(("own", "shuffled"))
+        for model in models
+        if (name, order, model, seed) not in done
+    ]
+    with ProcessPoolExecutor(given.processes, multiprocessing.get_context("fork")) as pool:
+        for some in pool.map(faulty, tasks):
+            found += some
+            lines = "".join(f"{json.dumps(one._asdict())}\n" for one in some)
+            print(lines, end="", flush=True)
+            if given.results is not None:
+                with given.results.open("a") as file:
+                    file.write(lines)
+    for summary in grades(found):
+        print(json.dumps(summary), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("stationary", "correlated", "ordered", "changes", "bundled", "pairs"))
-    parser.add_argument("--data", default=",".join(REPORTED))
+    what = ("stationary", "correlated", "ordered", "changes", "bundled", "pairs", "faults")
+    parser.add_argument("what", choices=what)
+    parser.add_argument("--data", help="names of data sets, separated by commas")
+    parser.add_argument("--quick", action="store_true", help="one adaptive tree for each stream of `faults`")
     parser.add_argument("--models", default="tree,forest")
     parser.add_argument("--repetitions", type=int, default=2)
     parser.add_argument("--rows", type=int, default=20_000)
@@ -443,6 +594,9 @@ def main() -> None:
         for line in of_pairs(given.repetitions, given.budget):
             print(json.dumps(line), flush=True)
         return
+    if given.what == "faults":
+        of_faults(given)
+        return
     kinds = {"correlated": [f"correlated {rho}" for rho in CORRELATIONS], "changes": list(TRUTH)}
     outcomes = kept(given.results)
     done = {(one.kind, one.data, one.model, one.seed) for one in outcomes}
@@ -450,7 +604,7 @@ def main() -> None:
         (kind, name, model, seed, given.rows, given.budget)
         for seed in range(given.repetitions)
         for kind in kinds.get(given.what, [given.what])
-        for name in (["agrawal"] if given.what == "bundled" else given.data.split(","))
+        for name in (["agrawal"] if given.what == "bundled" else (given.data or ",".join(REPORTED)).split(","))
         for model in given.models.split(",")
         if (kind, name, model, seed) not in done
     ]
