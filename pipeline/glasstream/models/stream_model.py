@@ -67,7 +67,7 @@ class Predictions(Sequence[Prediction | NotLearned | ModelRaised]):
     sequence: Array | None
     """int64[events, classes]: the classes in the order of the model's dict, then -1; None without probabilities."""
     errors: dict[int, NotLearned | ModelRaised]
-    """What became of events that were not predicted, or not learned, by their place."""
+    """Errors of the events that the model could not predict or learn, by place."""
 
     def __len__(self) -> int:
         return len(self.values)

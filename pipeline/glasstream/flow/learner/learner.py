@@ -68,7 +68,7 @@ class _Block(NamedTuple):
     found: Predictions
     rows: NDArray[np.float64]
     as_rows: bool
-    """Whether a row is what has to be kept of its event."""
+    """Whether the learner keeps the row of an event that waits for its label, and not the event itself."""
 
 
 Element = Accepted | Joined[Unlabelled] | tuple[Reason, str]
@@ -349,7 +349,7 @@ class StreamLearner:
             self._cut_if_due(model)
         return len(taken), errors
 
-    def _note_all(self, model: Model, block: "_Block") -> None:
+    def _note_all(self, model: Model, block: _Block) -> None:
         """Keep the predictions of a block in which every event has its label, and its rows for the open block."""
         count, seqs = len(block.taken), range(block.first, block.first + len(block.taken))
         versions = range(self.rows, self.rows + count) if model.learns else [self._version] * count
@@ -360,7 +360,7 @@ class StreamLearner:
         self._targets.extend(map(classes.__getitem__, block.targets) if classes else block.targets)  # type: ignore[arg-type]  # none is None
         self.rows += count
 
-    def _note_each(self, model: Model, block: "_Block", errors: list[tuple[int, int, ModelRaised]]) -> list[int]:
+    def _note_each(self, model: Model, block: _Block, errors: list[tuple[int, int, ModelRaised]]) -> list[int]:
         """Keep predictions and what waits for a label; return the places of the rows for the open block.
 
         Parameters

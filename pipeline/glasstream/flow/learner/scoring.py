@@ -24,7 +24,7 @@ CLASS_BYTES = 16
 
 
 class Unlabelled(NamedTuple):
-    """What is kept of an event until its label arrives."""
+    """An event that waits for its label."""
 
     x: KeptFeatures
     label: str | None
@@ -59,7 +59,7 @@ class Scored(NamedTuple):
 
     seq: int
     id: str | None
-    """None for a late label of an event whose prediction was published before, of which the rest is kept."""
+    """None for a late label. The prediction for its event was published when the event came."""
     prediction: Prediction | Unlabelled
     target: str | float | None
     version: int
@@ -82,7 +82,7 @@ class ScoredBlock:
     versions: Sequence[int]
     times: Sequence[int | None]
     late: dict[int, Unlabelled]
-    """What was kept of the event of each late label, by its place."""
+    """The kept event of each late label, by the place of the label."""
 
     def __len__(self) -> int:
         return len(self.seqs)
@@ -92,7 +92,7 @@ class ScoredBlock:
         rows = zip(self.seqs, self.ids, self.found, self.targets, self.versions, self.times, strict=True)
         return [Scored(*row)._replace(prediction=self.late.get(place, row[2])) for place, row in enumerate(rows)]
 
-    def votes(self) -> Array | None:
+    def order_of_classes(self) -> Array | None:
         """Return the order of the classes in the dict of each event, if each event has all classes."""
         sequence = self.found.sequence
         if sequence is None or not 0 < sequence.shape[1] <= predictions.NAMED:
@@ -168,7 +168,7 @@ class Scoring:
         own = np.ones(len(block), np.bool_)
         own[[*late]] = False
         if found.names:
-            sequence = block.votes()
+            sequence = block.order_of_classes()
             if sequence is None or (found.labels[own] < 0).any():
                 return None
             scored = targets >= 0
@@ -201,9 +201,11 @@ class Scoring:
         metrics = np.full(len(block), np.nan)
         np.divide(totals[1:], counts, out=metrics, where=counts > 0)
         self.score, self.scored = float(totals[-1]), int(counts[-1])
-        kept_places = range(len(block)) if not late else np.flatnonzero(own).tolist()
         columns: Any = (block.seqs, block.ids, block.versions, block.times)
-        seqs, ids, versions, times = columns if not late else ([one[at] for at in kept_places] for one in columns)
+        if late:
+            events = np.flatnonzero(own).tolist()
+            columns = ([one[place] for place in events] for one in columns)
+        seqs, ids, versions, times = columns
         return self._encoder.encode_block(
             predictions.Columns(
                 seqs, ids, found.names, found.labels[own] if found.names else values[own],
