@@ -41,6 +41,7 @@ class Purpose(IntEnum):
     CHANGE = 11
     LABEL_DELAY = 12
     INCIDENT = 13
+    ATTRIBUTIONS = 14
 
 
 def stream_key(seed: int, stream: str) -> NDArray[np.uint64]:

@@ -8,6 +8,7 @@ import numpy as np
 from glasstream.models.predictors.arrays import Array, as_rows, require, sealed
 from glasstream.models.predictors.compiled import choice
 from glasstream.models.predictors.kernels import linear_forms
+from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, LOG, LOGIT, AdditiveGame
 from glasstream.models.predictors.kernels.linear_forms import Forms
 from glasstream.models.predictors.kernels.tables import TablePredictor
 from glasstream.models.predictors.kernels.variant_rows import built_up_count, requested, sealed_variants
@@ -77,6 +78,29 @@ class LinearPredictor(TablePredictor):
         link, scratch = LINKS[self._link][0], np.empty((2, known))
         linear_forms.evaluate_built_up(self._tables, rows, order, background, link, scratch, scores)
         return self._normalised(scores)
+
+    def game(self, background: Floats, cache_bytes: int = CACHE_BYTES) -> AdditiveGame | None:
+        """Return the game with background rows; see `glasstream.models.predictors.kernels.games`.
+
+        None for one-vs-rest, whose probabilities have no scale on which features add up.
+        """
+        link = {"identity": IDENTITY, "exponential": LOG, "binary": LOGIT}.get(self._link)
+        if link is None:
+            return None
+        sign = np.array([-1.0, 1.0]) if self._link == "binary" else np.ones(1)
+        if self._link == "binary":  # River's keys are False and True, in this order
+            signs, sign = sign, np.zeros(len(self.classes))
+            reported = self._column >= 0
+            sign[self._column[reported]] = signs[reported]
+        known = len(self.features)
+
+        def terms(rows: Floats) -> Floats:
+            rows = as_rows(rows, known)
+            made = np.empty((len(rows), known, self._tables.intercept.size))
+            linear_forms.terms(self._tables, rows, made)
+            return np.asarray(made * sign)
+
+        return AdditiveGame(terms, sign * self._tables.intercept, link, background)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta, arrays = super().pack()

@@ -68,6 +68,16 @@ def evaluate(forms: Forms, rows: Floats, link: int, scores: Floats) -> None:
 
 
 @bare_kernel
+def terms(forms: Forms, rows: Floats, out: Floats) -> None:
+    """Fill `out` float64[n, d, m] with what each feature adds to the forms for `rows` float64[n, >= d]."""
+    count, width = forms.weight.shape
+    for i in range(rows.shape[0]):
+        for j in range(width):
+            for m in range(count):
+                out[i, j, m] = _term(forms, m, j, rows[i, j])
+
+
+@bare_kernel
 def evaluate_replaced(
     forms: Forms, rows: Floats, values: Floats, link: int, terms: Floats, row_scores: Floats, scores: Floats
 ) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from glasstream.base.jit import bare_kernel
 from glasstream.models.predictors.arrays import NumberMatrix, Numbers, as_rows, require
+from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, AdditiveGame
 from glasstream.models.predictors.kernels.scored import Scored
 from glasstream.models.predictors.predictor import Floats, Output
 
@@ -52,6 +53,24 @@ class ScoredForms(Scored):
         scores = np.empty((len(rows), self._scores))
         add_up(rows, self._tables, scores)
         return self._answered(scores)
+
+    def game(self, background: Floats, cache_bytes: int = CACHE_BYTES) -> AdditiveGame | None:
+        """Return the game with background rows; see `glasstream.models.predictors.kernels.games`.
+
+        Its answers are not rounded to float32.
+        """
+        scale = self._scale()
+        if scale is None:
+            return None
+        link, score, sign = scale
+        weight, known = sign * self._tables.weight.T[:, score], len(self.features)
+        offset = np.where(sign > 0, 0.0, 1.0 if link == IDENTITY else 0.0)
+
+        def terms(rows: Floats) -> Floats:
+            single = as_rows(rows, known)[:, :known].astype(np.float32).astype(np.float64)
+            return np.asarray(single[:, :, np.newaxis] * weight)
+
+        return AdditiveGame(terms, offset + sign * self._tables.intercept[score], link, background)
 
     @classmethod
     def _check(cls, tables: Any, features: int, scores: int) -> None:

@@ -21,7 +21,9 @@ from glasstream.models.predictors.arrays import (
     require_range,
     require_starts,
 )
-from glasstream.models.predictors.kernels.leaf_sets import LeafSets, leaf_sets
+from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, Answers, TreeGame
+from glasstream.models.predictors.kernels.leaf_games import sum_of_leaves
+from glasstream.models.predictors.kernels.leaf_sets import LeafSets, leaf_sets, places
 from glasstream.models.predictors.kernels.leaf_streams import scratch, stream_built_up, stream_replaced
 from glasstream.models.predictors.kernels.scored import Scored
 from glasstream.models.predictors.kernels.tree_arrays import read_branches
@@ -205,10 +207,45 @@ class ScoredTrees(Scored):
         return self._answered(scores)
 
     @cached_property
+    def _sets(self) -> LeafSets | None:
+        return leaf_sets(self._parts[0], len(self.features))
+
+    @cached_property
     def _variants(self) -> TreeVariants | None:
-        branches, leaves = self._parts
-        sets = leaf_sets(branches, len(self.features))
-        return None if sets is None else TreeVariants(sets, (leaves,), add_replaced, add_built_up, self._scores)
+        leaves = self._parts[1]
+        return (
+            None
+            if self._sets is None
+            else TreeVariants(self._sets, (leaves,), add_replaced, add_built_up, self._scores)
+        )
+
+    def game(self, background: Floats, cache_bytes: int = CACHE_BYTES) -> TreeGame | None:
+        """Return the game with background rows; see `glasstream.models.predictors.kernels.games`.
+
+        Its answers are not rounded to float32.
+        """
+        scale = self._scale()
+        if scale is None or self._sets is None:
+            return None
+        link, score, sign = scale
+        sets, leaves = self._sets, self._parts[1]
+        constant = np.zeros((sets.leaf.size, self._scores))
+        entries = leaves.start[sets.leaf + 1] - leaves.start[sets.leaf]
+        owner = np.repeat(np.arange(sets.leaf.size), entries)
+        at = np.arange(owner.size) - np.repeat(np.cumsum(entries) - entries, entries) + leaves.start[sets.leaf][owner]
+        np.add.at(constant, (owner, leaves.target[at]), leaves.weight[at])
+        constant /= leaves.divisor[0]
+        offset = np.where(sign > 0, 0.0, 1.0 if link == IDENTITY else 0.0)
+
+        def answer(rows: Floats) -> Floats:
+            rows = as_rows(rows, len(self.features))
+            sums = np.zeros((len(rows), self._scores))
+            sum_of_leaves(sets, constant, np.asarray(places(sets.cut_start, sets.cut, rows)), sums)
+            return np.asarray(offset + sign * (sums + leaves.base)[:, score])
+
+        varies = np.zeros(sets.leaf.size, np.bool_)
+        answers = Answers(constant, varies, np.ones(sets.leaf.size), None)
+        return TreeGame.of(sets, lambda _: answers, (score, sign), link, answer, background, cache_bytes)
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
         """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""

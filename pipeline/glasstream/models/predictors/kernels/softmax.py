@@ -8,6 +8,7 @@ import numpy as np
 
 from glasstream.base.jit import kernel
 from glasstream.models.predictors.arrays import Array, FlagMatrix, NumberMatrix, as_rows, require
+from glasstream.models.predictors.kernels.games import CACHE_BYTES, SOFTMAX, AdditiveGame
 from glasstream.models.predictors.kernels.tables import TablePredictor
 from glasstream.models.predictors.predictor import Floats, Output
 
@@ -55,6 +56,19 @@ class SoftmaxPredictor(TablePredictor):
         scores = np.empty((len(rows), self._column.size))
         softmax(rows, *self._tables, scores)
         return self._classified(scores)
+
+    def game(self, background: Floats, cache_bytes: int = CACHE_BYTES) -> AdditiveGame:
+        """Return the game with background rows; see `glasstream.models.predictors.kernels.games`."""
+        weight = np.zeros((len(self.features), len(self.classes)))
+        reported = self._column >= 0
+        weight[:, self._column[reported]] = np.where(self._tables.known, self._tables.weight, 0.0)[reported].T
+        known = len(self.features)
+
+        def terms(rows: Floats) -> Floats:
+            x = as_rows(rows, known)[:, :known]
+            return np.asarray(np.where(np.isnan(x), 0.0, x)[:, :, np.newaxis] * weight)
+
+        return AdditiveGame(terms, np.zeros(len(self.classes)), SOFTMAX, background)
 
     @classmethod
     def unpack(cls, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:

@@ -15,12 +15,12 @@ from glasstream.models.predictors.arrays import (
     read_tuple,
     require,
     require_range,
-    sealed,
     sealed_tuple,
 )
 from glasstream.models.predictors.compiled import Compiled, texts
+from glasstream.models.predictors.kernels.games import CACHE_BYTES, AdditiveGame, HasGame, MappedGame
 from glasstream.models.predictors.kernels.walk import find
-from glasstream.models.predictors.predictor import Floats, Output, Task
+from glasstream.models.predictors.predictor import Floats, Integers, Output, Task
 
 CONSTANT: Final = 0
 SCALED: Final = 1
@@ -35,6 +35,7 @@ SCALED_SINGLE: Final = 9
 DIVIDED_SINGLE: Final = 10
 ROUNDED: Final = 11
 
+_SEVERAL: Final = -2
 _CHUNK_VALUES: Final = 1 << 20  # transformed numbers held at once, 8 MiB: one-hot rows are wide
 
 
@@ -159,13 +160,51 @@ class Transformed:
         height = max(1, _CHUNK_VALUES // max(1, columns))
         said = []
         for begin in range(0, max(1, len(rows)), height):
-            part = sealed(rows[begin : begin + height], np.float64)
-            made = np.empty((len(part), columns))
-            transform(part, len(self.features), self._steps, made)
-            said.append(self.parts[0].evaluate(made))
+            said.append(self.parts[0].evaluate(self._made(rows[begin : begin + height])))
         if len(said) == 1:
             return said[0]
         return Output(np.concatenate([one.values for one in said]), np.concatenate([one.labels for one in said]))
+
+    def _made(self, rows: Floats) -> Floats:
+        """Return the transformed rows, float64[n, w]."""
+        rows = as_rows(rows, len(self.features))
+        made = np.empty((len(rows), self._steps.output.size))
+        transform(rows, len(self.features), self._steps, made)
+        return made
+
+    def game(self, background: Floats, cache_bytes: int = CACHE_BYTES) -> MappedGame | None:
+        """Return the game with background rows; see `glasstream.models.predictors.kernels.games`.
+
+        None if a column is made of several features, or several columns of trees are made of one feature.
+        """
+        inner = self.parts[0]
+        source = self._sources()
+        made = (
+            inner.game(self._made(background), cache_bytes)
+            if source is not None and isinstance(inner, HasGame)
+            else None
+        )
+        if source is None or made is None:
+            return None
+        if not isinstance(made, AdditiveGame) and np.bincount(source[source >= 0], minlength=1).max() > 1:
+            return None
+        return MappedGame(made, self._made, source, len(self.features))
+
+    def _sources(self) -> Integers | None:
+        """Return int64[w] the feature that each column is made of, -1 for a constant; None if several are."""
+        width, steps = len(self.features), self._steps
+        source = np.arange(width + steps.kind.size)
+        for k, kind in enumerate(steps.kind.tolist()):
+            own = -1 if kind == CONSTANT else int(source[steps.source[k]])
+            if kind in (FIRST_OF, ANY_OF):
+                other = int(source[steps.other[k]])
+                if own >= 0 and other >= 0 and own != other:
+                    own = _SEVERAL
+                else:
+                    own = max(own, other) if own != _SEVERAL and other != _SEVERAL else _SEVERAL
+            source[width + k] = own
+        kept = source[steps.output]
+        return None if np.any(kept == _SEVERAL) else kept
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         return {"features": self.features}, self._steps._asdict()

@@ -10,6 +10,7 @@ from glasstream.models.predictors.arrays import Array, as_rows, read_fields, req
 from glasstream.models.predictors.compiled import choice, texts
 from glasstream.models.predictors.kernels import average, normalise
 from glasstream.models.predictors.kernels.bit_votes import bit_votes
+from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, Answers, TreeGame
 from glasstream.models.predictors.kernels.leaf_sets import LeafSets, leaf_sets
 from glasstream.models.predictors.kernels.mean_variants import regress_built_up, regress_replaced
 from glasstream.models.predictors.kernels.tree_arrays import read_branches, read_means, read_votes
@@ -17,6 +18,9 @@ from glasstream.models.predictors.kernels.variant_rows import TreeVariants
 from glasstream.models.predictors.kernels.vote_variants import classify_built_up, classify_replaced
 from glasstream.models.predictors.kernels.walk import Branches, Means, Votes, classify, regress
 from glasstream.models.predictors.predictor import CLASSIFICATION, REGRESSION, Floats, Integers, Output, Task
+
+_ROUNDING = 1e-12
+"""Largest difference of the totals of two leaves, as a share, that comes from rounding."""
 
 
 class _Trees:
@@ -37,9 +41,12 @@ class _Trees:
         raise NotImplementedError
 
     @cached_property
+    def _sets(self) -> LeafSets | None:
+        return leaf_sets(self._branches, len(self.features))
+
+    @cached_property
     def _variants(self) -> TreeVariants | None:
-        sets = leaf_sets(self._branches, len(self.features))
-        return None if sets is None else self._with_sets(sets)
+        return None if self._sets is None else self._with_sets(self._sets)
 
     def replaced(self, rows: Floats, values: Floats) -> tuple[Output, Output] | None:
         """Evaluate `glasstream.explain.variants.replaced`; return None if sets of leaves would not pay off."""
@@ -102,6 +109,37 @@ class ClassificationTrees(_Trees):
         votes = bit_votes(sets, self._votes, self._weights, classes)
         return TreeVariants(sets, (votes,), classify_replaced, classify_built_up, classes)
 
+    def game(self, background: Floats, cache_bytes: int = CACHE_BYTES) -> TreeGame | None:
+        """Return the game with background rows; see `glasstream.models.predictors.kernels.games`."""
+        column = np.full(len(self.classes), -1, np.int64)
+        column[self._column[self._column >= 0]] = np.flatnonzero(self._column >= 0)
+        columns = column, np.ones(column.size)
+        return TreeGame.of(self._sets, self._leaf_answers, columns, IDENTITY, self._values, background, cache_bytes)
+
+    def _values(self, rows: Floats) -> Floats:
+        return self.evaluate(rows).values
+
+    def _leaf_answers(self, sets: LeafSets) -> Answers | None:
+        """Return what the leaves answer; None if a row's votes are not divided by the same total for all rows."""
+        votes = bit_votes(sets, self._votes, self._weights, self._column.size)
+        total = np.where(votes.bayes, votes.weight, votes.constant.sum(axis=1))
+        if self._rule == "as they are":
+            factor = np.ones(total.size)
+        elif sets.most > 1:
+            return None
+        elif self._weights.size == 1:
+            factor = np.divide(1.0, total, out=np.ones(total.size), where=total > 0.0)
+        else:
+            whole = 0.0
+            for begin, leaves in zip(sets.bit_start.tolist(), sets.leaves.tolist(), strict=False):
+                own = total[begin : begin + leaves]
+                if leaves and np.ptp(own) > _ROUNDING * own[0]:
+                    return None
+                whole += own[0] if leaves else 0.0
+            factor = np.full(total.size, 1.0 / whole if whole > 0.0 else 1.0)
+        tables = votes if votes.bayes.any() else None
+        return Answers(votes.constant * factor[:, np.newaxis], votes.bayes, factor * votes.weight, tables)
+
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta: dict[str, object] = {"features": self.features, "classes": self.classes, "rule": self._rule}
         arrays = {"column": self._column, "weights": self._weights}
@@ -155,6 +193,24 @@ class RegressionTrees(_Trees):
     def _with_sets(self, sets: LeafSets) -> TreeVariants:
         tables = (self._means, self._weights, average.RULES[self._rule])
         return TreeVariants(sets, tables, regress_replaced, regress_built_up, 1)
+
+    def game(self, background: Floats, cache_bytes: int = CACHE_BYTES) -> TreeGame | None:
+        """Return the game with background rows; see `glasstream.models.predictors.kernels.games`."""
+        columns = np.zeros(1, np.int64), np.ones(1)
+        return TreeGame.of(self._sets, self._leaf_answers, columns, IDENTITY, self._values, background, cache_bytes)
+
+    def _values(self, rows: Floats) -> Floats:
+        return self.evaluate(rows).values
+
+    def _leaf_answers(self, sets: LeafSets) -> Answers | None:
+        """Return what the leaves answer; None if the answers of the trees are not averaged."""
+        trees = self._weights.size
+        if sets.most > 1 or trees == 0 or (self._rule == "median" and trees > 2):
+            return None
+        factor = np.repeat(self._weights / trees, 64 * sets.words)
+        varies = np.diff(self._means.start)[sets.leaf] > 0
+        constant = np.where(varies, 0.0, self._means.value[sets.leaf] * factor)
+        return Answers(constant[:, np.newaxis], varies, factor, self._means if varies.any() else None)
 
     def pack(self) -> tuple[dict[str, object], dict[str, Array]]:
         meta: dict[str, object] = {"features": self.features, "rule": self._rule}

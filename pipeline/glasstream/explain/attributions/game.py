@@ -1,0 +1,112 @@
+"""Shapley values of a model's predictions: by the model's own game if it has one, else from mixtures of rows."""
+
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.explain.attributions.mixtures import from_mixtures
+from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, Game, HasGame, Shares
+from glasstream.models.predictors.predictor import Floats, Integers, Predictor
+
+Scale = Literal["additive", "prediction"]
+ADDITIVE: Final = "additive"
+
+
+class Attributed(NamedTuple):
+    """Why n rows were predicted as they were.
+
+    Attributes
+    ----------
+    values
+        float64[n, d]: the contribution of each feature.
+    error
+        float64[n, d]: standard errors; 0 where a value is exact.
+    base
+        float64[n]: the mean answer for the background rows.
+    total
+        float64[n]: the answer for the row, which `base` and the values add up to.
+    link
+        What `total` is to the prediction: one of `glasstream.models.predictors.kernels.games.LINKS`.
+    """
+
+    values: Floats
+    error: Floats
+    base: Floats
+    total: Floats
+    link: str
+
+    @property
+    def residual(self) -> Floats:
+        """What is missing between `total` and the sum of base and values, relative to the numbers that are added."""
+        size = np.abs(self.base) + np.abs(self.total) + np.abs(self.values).sum(axis=1)
+        rest = self.base + self.values.sum(axis=1) - self.total
+        return np.asarray(np.abs(rest) / np.maximum(1.0, size))
+
+
+class Attributor:
+    """A model with background rows, which explains predictions.
+
+    Parameters
+    ----------
+    predictor
+        The model.
+    background
+        float64[R, d] rows, R >= 1.
+    scale
+        ``prediction`` explains probabilities and values as they are. ``additive`` explains the scale on which the model
+        adds, if it has one: log odds for a logistic regression.
+    key
+        Key of the draws.
+    cache_bytes
+        Memory for weights of trees.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        background: Floats,
+        scale: Scale = ADDITIVE,
+        *,
+        key: NDArray[np.uint64],
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self._predictor, self._background, self._key = predictor, background, key
+        game: Game | None = predictor.game(background, cache_bytes) if isinstance(predictor, HasGame) else None
+        self._game = None if game is not None and scale != ADDITIVE and game.link != IDENTITY else game
+
+    @property
+    def link(self) -> str:
+        """What the explained scale is to the prediction."""
+        return IDENTITY if self._game is None else self._game.link
+
+    def explain(self, rows: Floats, outputs: Integers, numbers: Integers) -> Attributed:
+        """Explain predictions.
+
+        Parameters
+        ----------
+        rows
+            float64[n, d], NaN if a feature is absent.
+        outputs
+            int64[n]: for each row the class whose probability is explained, as its index; 0 for a regression.
+        numbers
+            int64[n]: the number of each row in the stream, which keys its draws.
+        """
+        count = len(rows)
+        error = np.zeros(rows.shape)
+        if self._game is not None:
+            shares = self._game.play(rows, outputs)
+            open_rows = np.flatnonzero(~shares.exact)
+        else:
+            base = self._predictor.evaluate(self._background).values.mean(axis=0)[outputs]
+            total = self._predictor.evaluate(rows).values[np.arange(count), outputs]
+            shares = Shares(np.zeros(rows.shape), base, total, np.zeros(count, np.bool_))
+            open_rows = np.arange(count)
+        for row in open_rows.tolist():
+            made = from_mixtures(
+                self._predictor, rows[row], self._background, int(outputs[row]), self._key, int(numbers[row])
+            )
+            shares.values[row] = made.values
+            if made.error is not None:
+                error[row] = made.error
+        return Attributed(shares.values, error, shares.base, shares.total, self.link)

@@ -1,0 +1,783 @@
+"""Exact interventional Shapley values of trees by the sets of leaves of `LeafSets`.
+
+For a background row b, the value of a coalition is the answer for the row x on the coalition's features, and for b on
+the others. A leaf is reached by some mixture of x and b unless a feature of its path has neither value in its set. Let
+A be the features of the path whose set has the value of x only, and N those whose set has that of b only. A leaf that
+answers v then adds v α(p, n) to each feature of A and v β(p, n) to each of N, where p = |A|, n = |N|, and
+
+    α(p, n) = (p - 1)! n! / (p + n)!        β(p, n) = -p! (n - 1)! / (p + n)!
+
+(the Shapley values of a game that is won with all of A and none of N; for trees: Lundberg et al., "From local
+explanations to global understanding with explainable AI for trees", Nature Machine Intelligence 2, 2020, interventional
+TreeSHAP). A leaf whose answer depends on further features F of the row, such as a naive Bayes leaf, is a game over
+A, N and F.
+
+Weights are integers: α and β times the least common multiple of 1, …, D, where D is the largest number of features on a
+path. So the sum over background rows does not depend on their order, and can be kept for a leaf and the pattern of x on
+its path: it does not depend on what the leaf answers.
+"""
+
+import math
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from glasstream.base.jit import bare_kernel, inlined, kernel
+from glasstream.models.predictors.arrays import Array
+from glasstream.models.predictors.kernels.bit_votes import BitVotes
+from glasstream.models.predictors.kernels.leaf_sets import LeafSets
+from glasstream.models.predictors.kernels.leaf_streams import lowest_bit
+from glasstream.models.predictors.kernels.walk import Means, find, log_density
+from glasstream.models.predictors.predictor import Floats, Integers
+
+MOST_ON_PATH: Final = 40
+"""Largest number of features on a path: for up to 1,000 background rows, sums of integer weights fit into 63 bits."""
+MOST_FREE: Final = 10
+"""Largest number of further features on which the answer of one leaf depends: all their subsets are evaluated."""
+_TABLED: Final = 10
+"""Largest number of features on a path for which the weights of a pattern are found by its number."""
+_PATTERNS: Final = 1 << 22
+"""Largest number of patterns of all leaves for which there is a place in the table (16 MiB)."""
+_LOGS: Final = 1 << 24
+"""Largest number of logs of background rows in naive Bayes leaves (128 MiB)."""
+_UNKNOWN: Final = -1
+_NOTHING: Final = -2
+_ONE = np.uint64(1)
+
+
+class Paths(NamedTuple):
+    """The paths of the leaves, and what the background rows allow on them.
+
+    Attributes
+    ----------
+    start, feature
+        int64[B + 1], int64[.]: the features on the path of each bit of `LeafSets`. A *pattern* has one bit for each:
+        whether the set of a row's value has the leaf.
+    asked
+        uint32[.]: the place of each of these features among those that the tree asks for.
+    rows
+        Number of background rows.
+    order
+        int64[B, R]: for each bit the background rows, ordered by their patterns.
+    distinct_start, distinct, distinct_end
+        int64[B + 1], uint64[.], int64[.]: for each bit the distinct patterns of background rows, and where the rows of
+        each end in `order`.
+    possible_start, possible
+        int64[T], uint64[.]: for each tree, feature that it asks for, and word of a set: the leaves that the value of
+        at least one background row allows.
+    """
+
+    start: Array
+    feature: Array
+    asked: Array
+    rows: int
+    order: Array
+    distinct_start: Array
+    distinct: Array
+    distinct_end: Array
+    possible_start: Array
+    possible: Array
+
+
+class Weights(NamedTuple):
+    """Sums over the background rows of the integer weights, for the patterns that have occurred.
+
+    Attributes
+    ----------
+    win, lose
+        int64[D + 1, D + 1]: α and β times `scale`, at [p, n].
+    scale
+        lcm(1, …, D).
+    table_start, table
+        int64[B], int32[.]: for each bit the place of its patterns in the table, or -1 if they are computed each time.
+        The table holds the start in `pool` of one number a feature of the path, or that they are unknown or all 0.
+    pool, used
+        int64[.], int64[1]: the sums, and how many are in use. If no place is left, all are forgotten.
+    """
+
+    win: Array
+    lose: Array
+    scale: float
+    table_start: Array
+    table: Array
+    pool: Array
+    used: Array
+
+
+def paths(sets: LeafSets, background: Array) -> Paths | None:
+    """Return the paths of trees for background rows.
+
+    Parameters
+    ----------
+    sets
+        The trees.
+    background
+        uint32[R, d]: the places of the background rows.
+
+    Returns
+    -------
+    None if a path has more than `MOST_ON_PATH` features.
+    """
+    start, feature, asked = _features(sets)
+    if np.diff(start).max(initial=0) > MOST_ON_PATH:
+        return None
+    words = np.diff(sets.asked_start) * sets.words
+    possible_start = np.concatenate(([0], np.cumsum(words)))
+    row = np.zeros((sets.leaf.size, len(background)), np.uint64)
+    possible = np.zeros(int(possible_start[-1]), np.uint64)
+    _of_background(sets, start, feature, background, row, possible_start, possible)
+    order = np.argsort(row, axis=1, kind="stable")
+    row = np.take_along_axis(row, order, axis=1)
+    last = np.ones(row.shape, np.bool_)
+    last[:, :-1] = row[:, 1:] != row[:, :-1]
+    distinct_start = np.concatenate(([0], np.cumsum(last.sum(axis=1))))
+    distinct_end = np.nonzero(last)[1] + 1
+    possible_start = possible_start[:-1]
+    return Paths(
+        start,
+        feature,
+        asked,
+        len(background),
+        order,
+        distinct_start,
+        row[last],
+        distinct_end,
+        possible_start,
+        possible,
+    )
+
+
+def weights(paths: Paths, kept: int) -> Weights:
+    """Return weights without sums, which keep at most `kept` bytes of them."""
+    lengths = np.diff(paths.start)
+    most = int(lengths.max(initial=0))
+    scale = math.lcm(*range(1, most + 1))
+    win, lose = (np.zeros((most + 1, most + 1), np.int64) for _ in range(2))
+    for p in range(most + 1):
+        for n in range(most + 1 - p):
+            if p:
+                win[p, n] = scale // (p * math.comb(p + n, p))
+            if n:
+                lose[p, n] = -(scale // (n * math.comb(p + n, n)))
+    sizes = np.where(lengths <= _TABLED, 1 << np.minimum(lengths, _TABLED), 0)
+    ends = np.cumsum(sizes)
+    fits = (sizes > 0) & (ends <= _PATTERNS)
+    table_start = np.where(fits, ends - sizes, -1)
+    table = np.full(int(ends[fits].max(initial=0)), _UNKNOWN, np.int32)
+    pool = np.empty(max(most, min(kept // 8, 2**31 - 1)), np.int64)
+    return Weights(win, lose, float(scale), table_start, table, pool, np.zeros(1, np.int64))
+
+
+@kernel
+def _features(sets: LeafSets) -> tuple[Array, Array, Array]:
+    """Return for each bit the features on its path: those with a place whose set lacks it."""
+    trees = sets.words.size
+    start = np.zeros(sets.leaf.size + 1, np.int64)
+    for write in range(2):
+        feature = np.empty(start[-1] if write else 0, np.int64)
+        asked = np.empty(feature.size, np.uint32)
+        for t in range(trees):
+            for word in range(sets.words[t]):
+                first = sets.bit_start[t] + 64 * word
+                for a in range(sets.asked_start[t], sets.asked_start[t + 1]):
+                    f = sets.asked[a]
+                    always = np.uint64(2**64 - 1)
+                    for place in range(sets.cut_start[f] + 2 * f, sets.cut_start[f + 1] + 2 * f + 2):
+                        always &= sets.sets[sets.set_start[t, place] + word]
+                    for j in range(min(64, sets.leaves[t] - 64 * word)):
+                        if not always >> np.uint64(j) & _ONE:
+                            if write:
+                                feature[start[first + j]] = f
+                                asked[start[first + j]] = a - sets.asked_start[t]
+                            start[first + j + (0 if write else 1)] += 1
+        if write:  # the starts have moved to the ends
+            for bit in range(sets.leaf.size, 0, -1):
+                start[bit] = start[bit - 1]
+            start[0] = 0
+        else:
+            for bit in range(sets.leaf.size):
+                start[bit + 1] += start[bit]
+    return start, feature, asked
+
+
+@bare_kernel
+def _of_background(
+    sets: LeafSets,
+    start: Array,
+    feature: Array,
+    background: Array,
+    row: Array,
+    possible_start: Array,
+    possible: Array,
+) -> None:
+    for t in range(sets.words.size):
+        words = sets.words[t]
+        for b in range(background.shape[0]):
+            at = possible_start[t]
+            for a in range(sets.asked_start[t], sets.asked_start[t + 1]):
+                f = sets.asked[a]
+                base = sets.set_start[t, background[b, f]]
+                for word in range(words):
+                    possible[at] |= sets.sets[base + word]
+                    at += 1
+            for bit in range(sets.bit_start[t], sets.bit_start[t] + sets.leaves[t]):
+                row[bit, b] = _pattern(
+                    sets, t, bit - sets.bit_start[t], start[bit], start[bit + 1], feature, background, b
+                )
+
+
+@inlined
+def _pattern(
+    sets: LeafSets, t: Any, leaf: Any, first: Any, last: Any, feature: Array, row_places: Array, i: Any
+) -> Any:
+    """Return the pattern of row `i` on the path of a leaf, whose features are `feature[first:last]`."""
+    pattern = np.uint64(0)
+    word, shift = leaf >> 6, np.uint64(leaf & 63)
+    for at in range(first, last):
+        held = sets.sets[np.int64(sets.set_start[t, row_places[i, feature[at]]]) + word] >> shift & _ONE
+        pattern |= held << np.uint64(at - first)
+    return pattern
+
+
+@inlined
+def _count(bits: Any) -> Any:
+    """Return the number of bits that are set in a uint64."""
+    bits -= bits >> np.uint64(1) & np.uint64(0x5555555555555555)
+    bits = (bits & np.uint64(0x3333333333333333)) + (bits >> np.uint64(2) & np.uint64(0x3333333333333333))
+    bits = (bits + (bits >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64(bits * np.uint64(0x0101010101010101) >> np.uint64(56))
+
+
+@inlined
+def _sum_up(paths: Paths, weights: Weights, bit: Any, pattern: Any, out: Array, to: Any) -> bool:
+    """Write to `out` from `to` on the sums over all background rows for a pattern; return whether one is not 0."""
+    first, last = paths.start[bit], paths.start[bit + 1]
+    for j in range(last - first):
+        out[to + j] = 0
+    full = (_ONE << np.uint64(last - first)) - _ONE
+    end = 0
+    for nth in range(paths.distinct_start[bit], paths.distinct_start[bit + 1]):
+        begin, end = end, paths.distinct_end[nth]
+        other = paths.distinct[nth]
+        if pattern | other != full:
+            continue
+        times = end - begin
+        own, others = pattern & ~other, other & ~pattern
+        p, n = _count(own), _count(others)
+        if p:
+            win = times * weights.win[p, n]
+            while own:
+                out[to + np.int64(lowest_bit(own))] += win
+                own &= own - _ONE
+        if n:
+            lose = times * weights.lose[p, n]
+            while others:
+                out[to + np.int64(lowest_bit(others))] += lose
+                others &= others - _ONE
+    found = False
+    for j in range(last - first):
+        found |= out[to + j] != 0
+    return found
+
+
+@inlined
+def _possible(
+    sets: LeafSets, paths: Paths, t: Any, word: Any, of: Array, row_places: Array, i: Any, held: Array
+) -> Any:
+    """Return the leaves of a word, among those `of` it, that some mixture of row `i` and a background row reaches.
+
+    `held` uint64[.] gets the word of the set of each feature that the tree asks for.
+    """
+    live = of[(sets.bit_start[t] >> 6) + word]
+    at = np.uint64(paths.possible_start[t] + word)
+    to = np.uint64(0)
+    for a in range(sets.asked_start[t], sets.asked_start[t + 1]):
+        own = sets.sets[np.uint64(sets.set_start[t, row_places[i, sets.asked[a]]]) + np.uint64(word)]
+        held[to] = own
+        live &= own | paths.possible[at]
+        at += np.uint64(sets.words[t])
+        to += _ONE
+    return live
+
+
+@inlined
+def _pattern_of(paths: Paths, held: Array, leaf: Any, first: Any, last: Any) -> Any:
+    """Return the pattern of a row on the path of a leaf from the words in `held`."""
+    pattern = np.uint64(0)
+    shift, bit = np.uint64(leaf & 63), np.uint64(0)
+    for at in range(np.uint64(first), np.uint64(last)):
+        pattern |= (held[np.uint64(paths.asked[at])] >> shift & _ONE) << bit
+        bit += _ONE
+    return pattern
+
+
+@bare_kernel
+def add_constant(
+    sets: LeafSets,
+    paths: Paths,
+    weights: Weights,
+    of: Array,
+    value: Floats,
+    output: Integers,
+    row_places: Array,
+    held: Array,
+    values: Floats,
+) -> None:
+    """Add the Shapley values of leaves that do not depend on the row beyond their path.
+
+    Parameters
+    ----------
+    of
+        uint64[B / 64]: the leaves, as bits.
+    value
+        float64[B, c]: their answers.
+    output
+        int64[n]: the answer that is explained for each row; -1 for 0.
+    row_places
+        uint32[n, d]: the rows.
+    held
+        uint64[d]: scratch space.
+    values
+        float64[n, >= d]: the Shapley values.
+    """
+    feature, table_start, table, pool, used = (
+        paths.feature,
+        weights.table_start,
+        weights.table,
+        weights.pool,
+        weights.used,
+    )
+    share = 1.0 / (weights.scale * paths.rows)
+    room = pool.size
+    for i in range(row_places.shape[0]):
+        column = output[i]
+        if column < 0:
+            continue
+        for t in range(sets.words.size):
+            for word in range(sets.words[t]):
+                live = _possible(sets, paths, t, word, of, row_places, i, held)
+                while live:
+                    leaf = 64 * word + np.int64(lowest_bit(live))
+                    live &= live - _ONE
+                    bit = sets.bit_start[t] + leaf
+                    answer = value[bit, column]
+                    if answer == 0.0:
+                        continue
+                    first, last = paths.start[bit], paths.start[bit + 1]
+                    pattern = _pattern_of(paths, held, leaf, first, last)
+                    entry = table_start[bit]
+                    at = np.int64(table[np.uint64(entry) + pattern]) if entry >= 0 else np.int64(_UNKNOWN)
+                    if at == _UNKNOWN:
+                        if used[0] + last - first > room:
+                            used[0] = 0
+                            for other in range(table.size):
+                                table[other] = _UNKNOWN
+                        at = used[0]
+                        if not _sum_up(paths, weights, bit, pattern, pool, at):
+                            at = np.int64(_NOTHING)
+                        elif entry >= 0:
+                            used[0] += last - first
+                        if entry >= 0:
+                            table[np.uint64(entry) + pattern] = at
+                    if at == _NOTHING:
+                        continue
+                    answer *= share
+                    at -= first
+                    for j in range(first, last):
+                        values[i, feature[j]] += answer * np.float64(pool[at + j])
+
+
+class BayesRows(NamedTuple):
+    """What naive Bayes leaves read of the background rows.
+
+    Attributes
+    ----------
+    place
+        int64[M]: for each term the place of its feature on the path of its leaf, or -1.
+    start, log
+        int64[B], float64[.]: for each bit where its log odds start: at [row, term, entry], for the rows in the order of
+        `Paths.order`, what the term adds to the log of each entry but the first, less what it adds to that of the
+        first.
+    """
+
+    place: Array
+    start: Array
+    log: Floats
+
+
+def bayes_rows(sets: LeafSets, paths: Paths, votes: BitVotes, background: Floats) -> BayesRows | None:
+    """Return what naive Bayes leaves read of background rows float64[R, d]; None if it would take too much memory."""
+    head, term = votes.head.astype(np.int64), votes.term
+    sizes = np.where(votes.bayes, (head[:, 3] - head[:, 2]) * (head[:, 1] - 1) * len(background), 0)
+    ends = np.cumsum(sizes)
+    if ends[-1] > _LOGS:
+        return None
+    place, logs = np.full(len(term), -1), np.zeros(int(ends[-1]))
+    _read_background(paths, votes, background, ends - sizes, place, logs)
+    return BayesRows(place, ends - sizes, logs)
+
+
+@bare_kernel
+def _read_background(
+    paths: Paths, votes: BitVotes, background: Floats, start: Array, place: Array, logs: Floats
+) -> None:
+    head, term = votes.head, votes.term
+    for bit in range(start.size):
+        if not votes.bayes[bit]:
+            continue
+        count, first, last = np.int64(head[bit, 1]), np.int64(head[bit, 2]), np.int64(head[bit, 3])
+        for at in range(first, last):
+            for j in range(paths.start[bit], paths.start[bit + 1]):
+                if paths.feature[j] == term[at, 0]:
+                    place[at] = j - paths.start[bit]
+        to = start[bit]
+        for nth in range(background.shape[0]):
+            for at in range(first, last):
+                _term_logs(votes, at, background[paths.order[bit, nth], term[at, 0]], count, logs, to)
+                to += count - 1
+
+
+@inlined
+def _term_logs(votes: BitVotes, at: Any, x: float, count: Any, out: Floats, to: Any) -> None:
+    """Write to `out` from `to` on what a term adds to the log odds of each entry but the first for the value `x`."""
+    for j in range(count - 1):
+        out[to + j] = 0.0
+    if x != x:
+        return
+    low, high = np.int64(votes.term[at, 1]), np.int64(votes.term[at, 2])
+    if high < 0:
+        density = votes.density
+        one = log_density(x, density[low, 0], density[low, 1], density[low, 2])
+        for j in range(1, count):
+            row = low + j
+            out[to + j - 1] = log_density(x, density[row, 0], density[row, 1], density[row, 2]) - one
+    else:
+        case = find(votes.category, low, high, x)
+        if case >= 0:
+            base = np.int64(votes.term[at, 3]) + (case - low) * count
+            for j in range(1, count):
+                out[to + j - 1] = votes.log[base + j] - votes.log[base]
+
+
+class FreeRoom(NamedTuple):
+    """Scratch space for a leaf whose answer depends on further features F. Log odds are those of `BayesRows`.
+
+    Attributes
+    ----------
+    own
+        float64[terms (entries - 1)]: log odds of the row.
+    other, free
+        int64[terms]: the terms of features of F and N, and those of F whose value differs.
+    odds
+        float64[2 ** MOST_FREE (entries - 1)]: for each subset of F, if it comes from the row.
+    size
+        int64[2 ** MOST_FREE]: the number of features in each subset.
+    shares
+        float64[terms]: the Shapley values of the features of the terms.
+    prior, less
+        float64[entries - 1], float64[terms (entries - 1)]: log odds if all of F and N came from the row, and how much
+        the value of each term differs.
+    gained, lost
+        float64[2 ** MOST_FREE]: what each subset adds for a feature in it, and takes away for one that is not.
+    """
+
+    own: Floats
+    other: Array
+    free: Array
+    odds: Floats
+    size: Array
+    shares: Floats
+    prior: Floats
+    less: Floats
+    gained: Floats
+    lost: Floats
+
+
+def free_room(votes: BitVotes) -> FreeRoom:
+    """Return scratch space for these leaves."""
+    subsets, terms = 1 << MOST_FREE, int(np.max(votes.head[:, 3] - votes.head[:, 2], initial=1))
+    return FreeRoom(
+        np.empty(terms * votes.most),
+        np.empty(terms, np.int64),
+        np.empty(terms + 1, np.int64),
+        np.empty(subsets * votes.most),
+        np.array([subset.bit_count() for subset in range(subsets)]),
+        np.empty(terms),
+        np.empty(votes.most),
+        np.empty((terms + 1) * votes.most),
+        np.empty(subsets),
+        np.empty(subsets),
+    )
+
+
+def coalitions() -> Floats:
+    """Return the weight of s among m players, s! (m - s - 1)! / m!, at [m, s + 1]; 0 at [m, 0]."""
+    most = MOST_ON_PATH + MOST_FREE
+    weight = np.zeros((most + 1, most + 2))
+    for m in range(1, most + 1):
+        for s in range(m):
+            weight[m, s + 1] = 1.0 / (m * math.comb(m - 1, s))
+    return weight
+
+
+@bare_kernel
+def add_bayes(
+    sets: LeafSets,
+    paths: Paths,
+    of: Array,
+    votes: BitVotes,
+    known: BayesRows,
+    factor: Floats,
+    rows: Floats,
+    output: Integers,
+    row_places: Array,
+    coalition: Floats,
+    room: FreeRoom,
+    held: Array,
+    values: Floats,
+    exact: Array,
+) -> None:
+    """Add the Shapley values of naive Bayes leaves; parameters are those of `add_constant`, and:
+
+    Parameters
+    ----------
+    factor
+        float64[B]: what the shares of each leaf are multiplied with.
+    rows
+        float64[n, d]
+    coalition
+        See `coalitions`.
+    exact
+        bool[n]: set to False where a leaf depends on more than `MOST_FREE` further features. The values of such a row
+        are not complete.
+    """
+    own, shares = room.own, room.shares
+    head, label, term = votes.head, votes.label, votes.term
+    feature = paths.feature
+    backgrounds = paths.rows
+    for i in range(rows.shape[0]):
+        column = output[i]
+        if column < 0:
+            continue
+        for t in range(sets.words.size):
+            for word in range(sets.words[t]):
+                live = _possible(sets, paths, t, word, of, row_places, i, held)
+                while live:
+                    leaf = 64 * word + np.int64(lowest_bit(live))
+                    live &= live - _ONE
+                    bit = sets.bit_start[t] + leaf
+                    first, last = paths.start[bit], paths.start[bit + 1]
+                    entry, count = np.int64(head[bit, 0]), np.int64(head[bit, 1])
+                    begin, terms = np.int64(head[bit, 2]), np.int64(head[bit, 3] - head[bit, 2])
+                    which = -1
+                    for j in range(count):
+                        if label[entry + j] == column:
+                            which = j
+                    if which < 0:
+                        continue
+                    pattern = _pattern_of(paths, held, leaf, first, last)
+                    full = (_ONE << np.uint64(last - first)) - _ONE
+                    scale = factor[bit] / backgrounds
+                    unread = True
+                    for k in range(terms):
+                        shares[k] = 0.0
+                    end = 0
+                    for nth in range(paths.distinct_start[bit], paths.distinct_start[bit + 1]):
+                        begin_row, end = end, paths.distinct_end[nth]
+                        other = paths.distinct[nth]
+                        if pattern | other != full:
+                            continue
+                        if unread:
+                            unread = False
+                            for k in range(terms):
+                                x = rows[i, np.int64(term[begin + k, 0])]
+                                _term_logs(votes, begin + k, x, count, own, k * (count - 1))
+                        a, b = pattern & ~other, other & ~pattern
+                        part = (bit, begin_row, end, which)
+                        win, lose, fits = _bayes_group(votes, known, coalition, room, part, a, b)
+                        exact[i] &= fits
+                        while a:
+                            values[i, feature[first + np.int64(lowest_bit(a))]] += scale * win
+                            a &= a - _ONE
+                        while b:
+                            values[i, feature[first + np.int64(lowest_bit(b))]] -= scale * lose
+                            b &= b - _ONE
+                    for k in range(terms):
+                        values[i, np.int64(term[begin + k, 0])] += scale * shares[k]
+
+
+@inlined
+def _bayes_group(
+    votes: BitVotes, known: BayesRows, coalition: Floats, room: FreeRoom, part: Any, a: Any, b: Any
+) -> tuple[float, float, bool]:
+    """Play the games of a naive Bayes leaf with a group of background rows that have the same pattern.
+
+    Return what each feature of A gets, and what each of N loses, and whether all games were small enough. The values of
+    the features of F are added to `room.shares`.
+    """
+    bit, begin_row, end_row, which = part
+    own, other, free, odds, sizes, shares = room[:6]
+    entry, each = np.int64(votes.head[bit, 0]), np.int64(votes.head[bit, 1]) - 1
+    begin, terms = np.int64(votes.head[bit, 2]), np.int64(votes.head[bit, 3] - votes.head[bit, 2])
+    p, n = _count(a), _count(b)
+    win, lose, fits = 0.0, 0.0, True
+    others = 0
+    for k in range(terms):  # those that read F, then those that read N; the others read A
+        place = np.uint64(known.place[begin + k])
+        if known.place[begin + k] < 0 or not (a | b) >> place & _ONE:
+            other[others] = k
+            others += 1
+    readers = others
+    for k in range(terms):
+        if known.place[begin + k] >= 0 and b >> np.uint64(known.place[begin + k]) & _ONE:
+            other[readers] = k
+            readers += 1
+    for j in range(each):
+        prior = votes.vote[entry + 1 + j] - votes.vote[entry]
+        for k in range(terms):
+            prior += own[k * each + j]
+        room.prior[j] = prior
+    base = np.uint64(known.start[bit] + begin_row * terms * each)
+    for _ in range(begin_row, end_row):
+        many = 0
+        for j in range(each):
+            odds[j] = room.prior[j]
+        for at in range(readers):
+            first = np.uint64(other[at] * each)
+            differs = False
+            for j in range(each):
+                less = own[first + np.uint64(j)] - known.log[base + first + np.uint64(j)]
+                odds[j] -= less
+                room.less[many * each + j] = less
+                differs |= less != 0.0
+            free[many] = other[at]
+            many += differs and at < others
+        base += np.uint64(terms * each)
+        if many > MOST_FREE:
+            fits = False
+            continue
+        for at in range(many):
+            top = 1 << at
+            for j in range(each):
+                less = room.less[at * each + j]
+                for subset in range(top):
+                    odds[(top + subset) * each + j] = odds[subset * each + j] + less
+        weight = coalition[p + n + many]
+        for subset in range(1 << many):
+            answer = _share_of(odds, subset * each, each, which)
+            size = p + sizes[subset]
+            gained, lost = answer * weight[size], answer * weight[size + 1]
+            win += gained
+            lose += lost
+            room.gained[subset], room.lost[subset] = gained, lost
+        for at in range(many):
+            share = 0.0
+            mine = 1 << at
+            for subset in range(1 << many):
+                share += room.gained[subset] if subset & mine else -room.lost[subset]
+            shares[free[at]] += share
+    return win, lose, fits
+
+
+@inlined
+def _share_of(odds: Floats, first: Any, each: Any, which: Any) -> float:
+    """Return the share of an entry, from the log odds of all entries but the first."""
+    if each == 1:
+        return 1.0 / (1.0 + math.exp(-odds[first] if which else odds[first]))
+    own = odds[first + which - 1] if which else 0.0
+    total = math.exp(-own)
+    for j in range(each):
+        total += math.exp(odds[first + j] - own)
+    return 1.0 / total
+
+
+@bare_kernel
+def add_linear(
+    sets: LeafSets,
+    paths: Paths,
+    of: Array,
+    means: Means,
+    factor: Floats,
+    given: tuple[Floats, Floats],
+    row_places: Array,
+    coalition: Floats,
+    side: Array,
+    held: Array,
+    values: Floats,
+) -> None:
+    """Add the Shapley values of leaves that answer a linear form of the row.
+
+    Parameters are those of `add_constant` and `add_bayes`; `side` is int8[d], zero.
+    """
+    rows, background = given
+    start, slot, weight = means.start, means.slot, means.weight
+    feature = paths.feature
+    backgrounds = paths.rows
+    for i in range(rows.shape[0]):
+        for t in range(sets.words.size):
+            for word in range(sets.words[t]):
+                live = _possible(sets, paths, t, word, of, row_places, i, held)
+                while live:
+                    leaf = 64 * word + np.int64(lowest_bit(live))
+                    live &= live - _ONE
+                    bit = sets.bit_start[t] + leaf
+                    number = sets.leaf[bit]
+                    first, last = paths.start[bit], paths.start[bit + 1]
+                    pattern = _pattern_of(paths, held, leaf, first, last)
+                    full = (_ONE << np.uint64(last - first)) - _ONE
+                    scale = factor[bit] / backgrounds
+                    end = 0
+                    for nth in range(paths.distinct_start[bit], paths.distinct_start[bit + 1]):
+                        begin, end = end, paths.distinct_end[nth]
+                        other = paths.distinct[nth]
+                        if pattern | other != full:
+                            continue
+                        a, b = pattern & ~other, other & ~pattern
+                        p, n = _count(a), _count(b)
+                        for j in range(last - first):
+                            from_row, from_other = a >> np.uint64(j) & _ONE, b >> np.uint64(j) & _ONE
+                            side[feature[first + j]] = 1 if from_row else 2 if from_other else 0
+                        fixed, moved = means.value[number] * (end - begin), 0.0
+                        for at in range(start[number], start[number + 1]):
+                            f = slot[at]
+                            x = _or_zero(rows[i, f])
+                            for row in range(begin, end):
+                                y = _or_zero(background[paths.order[bit, row], f])
+                                fixed += weight[at] * (x if side[f] == 1 else y)
+                                if side[f] == 0:
+                                    more = weight[at] * (x - y)
+                                    moved += more
+                                    values[i, f] += scale * more * coalition[p + n + 1, p + 1]
+                        for j in range(last - first):
+                            f = feature[first + j]
+                            if side[f] == 1:
+                                win = fixed * coalition[p + n, p] + moved * coalition[p + n + 1, p + 1]
+                                values[i, f] += scale * win
+                            elif side[f] == 2:
+                                lose = fixed * coalition[p + n, p + 1] + moved * coalition[p + n + 1, p + 2]
+                                values[i, f] -= scale * lose
+                            side[f] = 0
+
+
+@inlined
+def _or_zero(x: float) -> float:
+    """Return `x`, or 0 for a feature that is absent."""
+    return x if x == x else 0.0
+
+
+@bare_kernel
+def sum_of_leaves(sets: LeafSets, value: Floats, row_places: Array, sums: Floats) -> None:
+    """Add to `sums` float64[n, c] the answers float64[B, c] of the leaves of rows."""
+    for i in range(row_places.shape[0]):
+        for t in range(sets.words.size):
+            for word in range(sets.words[t]):
+                live = np.uint64(2**64 - 1)
+                if sets.leaves[t] - 64 * word < 64:
+                    live = (_ONE << np.uint64(sets.leaves[t] - 64 * word)) - _ONE
+                for a in range(sets.asked_start[t], sets.asked_start[t + 1]):
+                    live &= sets.sets[np.int64(sets.set_start[t, row_places[i, sets.asked[a]]]) + word]
+                while live:
+                    bit = sets.bit_start[t] + 64 * word + np.int64(lowest_bit(live))
+                    live &= live - _ONE
+                    for c in range(value.shape[1]):
+                        sums[i, c] += value[bit, c]

@@ -1,0 +1,176 @@
+"""Games of predictors: their values are the Shapley values of all mixtures of the row and the background rows."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from glasstream.base.errors import NotCompilable
+from glasstream.models.onnx.translate import translate
+from glasstream.models.predictors.kernels import leaf_games
+from glasstream.models.predictors.kernels.games import IDENTITY, HasGame
+from glasstream.models.predictors.kernels.leaf_sets import leaf_sets, places
+from tests.support.model_examples import EXAMPLES
+from tests.support.onnx_exports import NAMES, described, rows_for
+from tests.support.random_trees import random_trees
+
+TESTED = np.array([0.0, 1.0, 2.0, 3.0, -1.0, 0.5, np.nan])
+
+_NOT_ADDED = {"encoded forest"}
+"""Files in which several columns before the trees are made of one feature."""
+
+
+def shapley(answer, row, background):
+    """The Shapley values of a row by their definition, from the answers for all mixtures."""
+    d = row.size
+    subsets = list(itertools.product((False, True), repeat=d))
+    mixtures = np.array([np.where(subset, row, other) for subset in subsets for other in background])
+    means = answer(mixtures).reshape(len(subsets), len(background)).mean(axis=1)
+    value = dict(zip(subsets, means, strict=True))
+    values = np.zeros(d)
+    for subset, without in value.items():
+        for k in (k for k in range(d) if not subset[k]):
+            weight = math.factorial(sum(subset)) * math.factorial(d - sum(subset) - 1) / math.factorial(d)
+            values[k] += weight * (value[(*subset[:k], True, *subset[k + 1 :])] - without)
+    return values
+
+
+def check(predictor, game, rows, background, score):
+    """Compare the game's values with those of all mixtures. `score` turns predictions into the game's scale."""
+    for output in range(max(1, len(predictor.classes))):
+        played = game.play(rows, np.full(len(rows), output))
+        size = 1.0 + max(np.abs(score(rows)).max(), np.abs(score(background)).max())
+        for i, row in enumerate(rows):
+            wanted = shapley(lambda mixtures, output=output: score(mixtures)[:, output], row, background)
+            assert np.abs(played.values[i] - wanted).max(initial=0) <= 1e-9 * size
+        assert np.abs(played.base + played.values.sum(axis=1) - played.total).max() <= 1e-9 * size
+        assert np.abs(played.total - score(rows)[:, output]).max() <= 1e-9 * size
+        assert played.exact.all()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_trees_with_alternates_categories_and_all_kinds_of_leaves(seed):
+    random = np.random.default_rng(seed)
+    predictor = random_trees(random, int(random.integers(1, 7)))
+    width = len(predictor.features)
+    background, rows = random.choice(TESTED, (int(random.integers(1, 9)), width)), random.choice(TESTED, (3, width))
+    game = predictor.game(background)
+    if game is None:
+        assert predictor._sets is None or predictor._sets.most > 1 or predictor._weights.size > 1
+    else:
+        check(predictor, game, rows, background, lambda of: predictor.evaluate(of).values)
+
+
+def test_both_kinds_of_trees_have_games_among_the_random_ones():
+    games = [random_trees(np.random.default_rng(seed), 4) for seed in range(60)]
+    found = {type(predictor).__name__ for predictor in games if predictor.game(np.zeros((1, 4))) is not None}
+    assert found == {"ClassificationTrees", "RegressionTrees"}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_family_that_has_a_game(name, learned_examples, odd):
+    example, watched = EXAMPLES[name], learned_examples[name]
+    predictor = watched.compiled()
+    events = odd(60, regression=not example.classification, text=example.text)
+    rows = watched.rows([x for x, _ in events])[:, :7]
+    game = predictor.game(rows[:6]) if isinstance(predictor, HasGame) else None
+    if game is not None and game.link == IDENTITY:
+        check(predictor, game, rows[-3:], rows[:6], lambda of: predictor.evaluate(of).values)
+
+
+def test_features_that_are_not_tested_get_nothing_and_names_do_not_matter():
+    random = np.random.default_rng(5)
+    for seed in range(40):
+        predictor = random_trees(np.random.default_rng(seed), 5)
+        background, rows = random.choice(TESTED, (20, 7)), random.choice(TESTED, (4, 7))
+        game = predictor.game(background)
+        if game is None:
+            continue
+        played = game.play(rows, np.zeros(4, np.int64))
+        assert not played.values[:, 5:].any()
+        turned = predictor.game(background[::-1]).play(rows[::-1], np.zeros(4, np.int64))
+        constant = game._answers.tables is None
+        assert not constant or played.values[::-1].tobytes() == turned.values.tobytes()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_kept_weights_are_those_of_all_pairs_to_the_last_bit(seed):
+    random = np.random.default_rng(seed)
+    predictor = random_trees(random, 6)
+    while predictor._sets is None:
+        predictor = random_trees(random, 6)
+    sets = leaf_sets(predictor._branches, 6)
+    background, rows = random.choice(TESTED, (30, 6)), random.choice(TESTED, (40, 6))
+    of_background = np.asarray(places(sets.cut_start, sets.cut, background))
+    paths = leaf_games.paths(sets, of_background)
+    value = random.normal(size=(sets.leaf.size, 1))
+    every = np.zeros(sets.leaf.size, np.bool_)
+    for begin, leaves in zip(sets.bit_start, sets.leaves, strict=False):
+        every[begin : begin + leaves] = True
+    words = np.packbits(every, bitorder="little").view("<u8")
+    found = []
+    for kept in (1 << 20, 0):  # bytes: room for everything, and for one pattern at a time
+        weights, values = leaf_games.weights(paths, kept), np.zeros((40, 6))
+        of_rows, none = np.asarray(places(sets.cut_start, sets.cut, rows)), np.zeros(40, np.int64)
+        for _ in range(2):  # cold and warm
+            values[:] = 0.0
+            leaf_games.add_constant(sets, paths, weights, words, value, none, of_rows, np.empty(6, np.uint64), values)
+        found.append(values)
+    assert found[0].tobytes() == found[1].tobytes()
+    assert found[0].tobytes() == _by_pairs(sets, paths, value, of_background, of_rows).tobytes()
+
+
+def _by_pairs(sets, paths, value, background, rows):
+    """The same without any cache: the definition, pair by pair, with integers of any size."""
+    scale = math.lcm(*range(1, int(np.diff(paths.start).max(initial=0)) + 1))
+    values = np.zeros((len(rows), 6))
+    for i, row in enumerate(rows):
+        for t in range(sets.words.size):
+            for leaf in range(sets.leaves[t]):
+                bit = sets.bit_start[t] + leaf
+                path = paths.feature[paths.start[bit] : paths.start[bit + 1]].tolist()
+                sums = dict.fromkeys(path, 0)
+                for other in background:
+                    x, b = ([_has(sets, t, leaf, of[f]) for f in path] for of in (row, other))
+                    if not all(map(max, zip(x, b, strict=True))):
+                        continue
+                    own = [f for f, mine, theirs in zip(path, x, b, strict=True) if mine and not theirs]
+                    others = [f for f, mine, theirs in zip(path, x, b, strict=True) if theirs and not mine]
+                    p, n = len(own), len(others)
+                    for f in own:
+                        sums[f] += scale // (p * math.comb(p + n, p))
+                    for f in others:
+                        sums[f] -= scale // (n * math.comb(p + n, n))
+                if any(sums.values()):
+                    answer = value[bit, 0] * (1.0 / (float(scale) * len(background)))
+                    for f in path:
+                        values[i, f] += answer * float(sums[f])
+    return values
+
+
+def _has(sets, t, leaf, place):
+    return int(sets.sets[sets.set_start[t, place] + (leaf >> 6)] >> np.uint64(leaf & 63) & np.uint64(1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_models_of_onnx_files_have_games_on_the_scale_where_they_add(name):
+    file = described(name)
+    try:
+        predictor = translate(file)
+    except NotCompilable:
+        return  # onnxruntime evaluates it, and mixtures of rows explain it
+    rows = rows_for(file, 40)
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    game = predictor.game(rows[:10]) if isinstance(predictor, HasGame) else None
+    if game is None:
+        assert name in _NOT_ADDED
+        return
+    for output in range(max(1, len(predictor.classes))):
+        played = game.play(rows[10:13], np.full(3, output))
+        assert np.abs(played.base + played.values.sum(axis=1) - played.total).max() <= 1e-9
+        if game.link == IDENTITY:
+            said = predictor.evaluate(rows[10:13]).values[:, output]
+            assert np.allclose(played.total, said, rtol=1e-5, atol=1e-6)
+            wanted = shapley(lambda of, output=output: predictor.evaluate(of).values[:, output], rows[10], rows[:10])
+            assert np.allclose(played.values[0], wanted, rtol=1e-4, atol=1e-5)
