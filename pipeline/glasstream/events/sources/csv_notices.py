@@ -7,8 +7,15 @@ from glasstream.events.sources.listing import listed
 
 def of_width(row: list[str], header: list[str], *, first: bool) -> str:
     """Return what is wrong with a row of another width than the header, and what to do."""
-    if len(row) < len(header):
+    if len(row) == 1 and (separator := next((mark for mark in ",;\t|" if row[0].count(mark) == len(header) - 1), "")):
+        todo = f"the header has another separator than the line, {separator!r}: write all lines with the same one"
+    elif len(row) < len(header):
         todo = "if the line is no row, such as a footnote, remove it; else write its empty cells, too"
+    elif not any(map(str.strip, row[len(header) :])):
+        todo = (
+            "the line ends in a separator; if every line below the header does, put as many at the end of the header, "
+            "and leave out this column with --drop ''"
+        )
     elif first and len(row) == len(header) + 1:
         todo = (
             "if every row has one cell more, as R writes them, name the first column in the header; else put texts "
