@@ -130,7 +130,10 @@ def test_rows_limits(tmp_path: Path) -> None:
         ("<!DOCTYPE html>\n<html><body>\n", "the file is a page of HTML or XML"),
         ("a,Y \n1,u\n", "one is 'Y ', whose name differs only in spaces or case; change the header or --target"),
         ('"a","y"\n"1",2,u\n"2",3,v\n', "if every row has one cell more, as R writes them, name the first column"),
-        ("y,a,b\nu,1,2,\nv,2,3,\n", "line 2: expected 3 cells as in the header, got 4; the line ends in a separator; if"),
+        (
+            "y,a,b\nu,1,2,\nv,2,3,\n",
+            "line 2: expected 3 cells as in the header, got 4; the line ends in a separator; if",
+        ),
         ("a,b,y\n1,2,u, ,\n", "put as many at the end of the header, and leave out this column with --drop ''"),
         ("a,b,y\n1;2;u\n", "the header has another separator than the line, ';': write all lines with the same one"),
         ('a,y\n1,u\n\n"1,u\n2,u\n', "line 4: expected CSV with commas, got a row that cannot be read"),

@@ -116,6 +116,44 @@ def test_a_model_that_answers_no_row_is_reported_and_its_events_are_too() -> Non
     assert loaded(parse(leaf_of(0).SerializeToString(), "a")).notices == ()
 
 
+def two_inputs(*, reads: str) -> ModelProto:
+    """A model of two columns that are inputs of their own, as exporters write them for a data frame."""
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, 1]) for name in ("age", "income")]
+    nodes = [helper.make_node("Add", ["age", reads], ["y"])]
+    return helper.make_model(
+        helper.make_graph(nodes, "two", inputs, [output("y", shape=[None, 1])]),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+
+
+def test_columns_that_the_exporter_has_lost_are_reported() -> None:
+    """As by skl2onnx for a PowerTransformer of a data frame, which scales its first column only."""
+    (notice,) = loaded(parse(two_inputs(reads="age").SerializeToString())).notices
+    assert "no operator of the file reads income;" in notice and "to_onnx(model, X[:1].to_numpy())" in notice
+    assert loaded(parse(two_inputs(reads="income").SerializeToString())).notices == ()
+
+
+def test_columns_that_only_a_branch_reads_are_not_reported() -> None:
+    made = two_inputs(reads="age")
+    branch = helper.make_graph([helper.make_node("Identity", ["income"], ["z"])], "branch", [], [output("z")])
+    made.graph.node[0].input[1] = "either"
+    constant = helper.make_tensor("true", TensorProto.BOOL, [], [True])
+    made.graph.initializer.append(constant)
+    made.graph.node.insert(0, helper.make_node("If", ["true"], ["either"], then_branch=branch, else_branch=branch))
+    assert parse(made.SerializeToString()).unread == ()
+
+
+def test_an_index_beyond_the_columns_advises_to_export_from_an_array() -> None:
+    """As by skl2onnx for a SelectKBest of a data frame."""
+    nodes = [helper.make_node("ArrayFeatureExtractor", ["x", "place"], ["y"], domain="ai.onnx.ml")]
+    place = helper.make_tensor("place", TensorProto.INT64, [1], [1])
+    (notice,) = loaded(
+        parse(model_of(nodes, [place], outputs=[output("y", shape=[None, 1])]).SerializeToString(), "a")
+    ).notices
+    assert "export the pipeline from an array" in notice
+
+
 def test_errors_of_onnxruntime_lose_the_names_of_functions_and_nothing_else() -> None:
     made = leaf_of(4).SerializeToString()
     session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])

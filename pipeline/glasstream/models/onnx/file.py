@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
@@ -94,6 +94,22 @@ class OnnxFile:
     def kinds(self) -> list[Kind]:
         """Kinds of the features."""
         return [one.kind for one in self.inputs for _ in one.features]
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Names of the features whose input no operator reads."""
+        read = {*_read(self.model.graph)}
+        return tuple(name for one in self.inputs if one.name not in read for name in one.features)
+
+
+def _read(graph: Any) -> Iterator[str]:
+    """Yield the names of the tensors that a graph and those inside of it read or return."""
+    yield from (one.name for one in graph.output)
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _read(inner)
 
 
 def library(name: str) -> ModuleType:

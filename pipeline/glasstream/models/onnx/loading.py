@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from glasstream.base.errors import NotCompilable
 from glasstream.models.onnx.file import OnnxFile, content, parse
+from glasstream.models.onnx.meaning import unread
 from glasstream.models.onnx.runtime import OnnxPredictor
 from glasstream.models.onnx.translate import known_numbers, known_texts, translate
 from glasstream.models.predictors.predictor import Predictor
@@ -40,12 +41,14 @@ def loaded(file: OnnxFile, texts: Sequence[Sequence[str]] | None = None) -> Load
     known = known_texts(file, texts)
     # First, because nothing that onnxruntime refuses may be translated.
     called = OnnxPredictor.of(file, known, known_numbers(file))
+    lost = unread(file)
+    notices = () if lost is None else (lost,)
     if not called.answers:
-        return Loaded(file, called, known, "onnxruntime has evaluated no row yet", called.notices)
+        return Loaded(file, called, known, "onnxruntime has evaluated no row yet", (*called.notices, *notices))
     try:
-        return Loaded(file, translate(file, known), known, None)
+        return Loaded(file, translate(file, known), known, None, notices)
     except NotCompilable as reason:
-        return Loaded(file, called, known, str(reason), called.notices)
+        return Loaded(file, called, known, str(reason), (*called.notices, *notices))
 
 
 @lru_cache(maxsize=4)

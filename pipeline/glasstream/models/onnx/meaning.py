@@ -10,8 +10,9 @@ from typing import Final
 import numpy as np
 
 from glasstream.base.errors import ModelError
+from glasstream.events.sources.listing import listed
 from glasstream.models.onnx.file import OnnxFile
-from glasstream.models.onnx.remedies import TARGETS
+from glasstream.models.onnx.remedies import ARRAY, TARGETS
 from glasstream.models.predictors.predictor import NO_LABEL, Floats, Output
 
 OUTSIDE: Final = 1e-3
@@ -31,6 +32,17 @@ UNANSWERED: Final = (
     "the model answers none of the rows on which it was tried, with numbers between -2 and 2; if it answers no event, "
     "compare the file with the original model"
 )
+
+
+def unread(file: OnnxFile) -> str | None:
+    """Return the notice about features that no operator of a file reads."""
+    if not (names := file.unread):
+        return None
+    return (
+        f"no operator of the file reads {listed(names)}; unless the original model leaves them out, too, the exporter "
+        "has lost them, as for some transformers of a data frame (SelectKBest, PowerTransformer), and the predictions "
+        f"are wrong: {ARRAY}"
+    )
 
 
 def trial_rows(width: int, categories: Sequence[Sequence[str]], numbers: Sequence[Sequence[float]]) -> Floats:

@@ -7,6 +7,10 @@ LARGE: Final = "export fewer or smaller trees, or a net with fewer weights"
 AGAIN: Final = "export the model again, in another way or with another release of the exporter"
 TARGETS: Final = "of a model with several targets, export one model for each target"
 SINGLE: Final = 'train and export it from float32 numbers: `X.astype("float32")` before `fit` and before the export'
+ARRAY: Final = (
+    "export the pipeline from an array, as in `to_onnx(model, X[:1].to_numpy())`, and list the columns with "
+    "model.features"
+)
 ONNXRUNTIME: Final = {
     "tensor(double)": SINGLE,
     "tensor(string)": "train it with the numbers 0, 1, 2 and so on as classes, and name them with model.classes",
@@ -20,8 +24,8 @@ ONNXRUNTIME: Final = {
 ROWS: Final = {
     "requests feature": "; the exporter has left out columns, such as those of SimpleImputer(add_indicator=True); "
     "export the model without them",
-    "Invalid Y argument": "; the exporter writes a faulty file for some models, such as RadiusNeighborsClassifier: "
-    "train another one",
+    "Invalid Y argument": "; the exporter reads one column only for some transformers of a data frame (SelectKBest, "
+    f"KBinsDiscretizer): {ARRAY}; it has no working export of RadiusNeighborsClassifier: train another model",
     "Unknown Category": '; train its encoder with handle_unknown="ignore"',
     "": "",
 }
