@@ -165,7 +165,8 @@ def _each(value: bytes) -> Decoded:
     try:
         value.decode("utf-8")
     except UnicodeDecodeError as error:
-        return _whole(Reason.NOT_UTF8, f"expected UTF-8, got byte 0x{value[error.start]:02x} at {error.start}")
+        got = f"byte 0x{value[error.start]:02x} at {error.start}"
+        return _whole(Reason.NOT_UTF8, f"expected UTF-8, got {got}; write the message in UTF-8")
     try:
         elements = split(value)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -191,7 +191,7 @@ def test_the_lines_that_are_printed_are_the_settings() -> None:
         (b"time;amount\n1;2\n", "; if it is CSV, set intake.format=csv, and its columns in intake.columns"),
         (b'"a",1', "; if it is CSV, set intake.format=csv, and its columns in intake.columns"),
         (b'"{\\"a\\": 1}"', "; the object is encoded twice: send it without quotes around it"),
-        (b'\xef\xbb\xbf{"a": 1}', "; write the message in UTF-8 without a byte order mark"),
+        (b'\xef\xbb\xbf{"a": ', "; the message is not complete"),
         (b"PING", "; intake.format can be json, json-lines, csv, avro, protobuf and json-schema"),
         (
             b"cpu,host=a load=1.5 1700000000",
@@ -200,7 +200,10 @@ def test_the_lines_that_are_printed_are_the_settings() -> None:
         (b"<e><age>38</age></e>", "; intake.format can be json, json-lines, csv, avro, protobuf and json-schema"),
         (b"\x83\xa3age\x26", "avro, protobuf and json-schema; no other binary format is read"),
         (b"\x1f\x8b\x08\x00\x00", "let Kafka compress it (compression.type), or send it unpacked"),
-        (b'{"name": "Z\xfcrich, and more"}', "got byte 0xfc at 11"),
+        (
+            b'{"name": "Z\xfcrich, and more"}',
+            "got byte 0xfc at 11; write the message in UTF-8, not in another encoding such as Windows-1252",
+        ),
     ],
 )
 def test_a_message_that_is_rejected_as_a_whole(value: bytes, says: str) -> None:
@@ -285,6 +288,38 @@ def test_messages_without_content_are_to_be_checked() -> None:
 def test_labels_in_messages_of_their_own_are_to_be_checked() -> None:
     rows = [{"id": n // 2, "a": n % 7} if n % 2 else {"id": n // 2, "label": "up"} for n in range(COUNT)]
     assert any("label: is probably in other messages" in doubt for doubt in tried(rows, "intake.target=label").doubts)
+
+
+def test_labels_that_share_fields_with_the_events_are_to_be_checked() -> None:
+    """Requests and their outcomes on one topic, with a type and the id of the request in both."""
+    rows = [
+        {"type": "outcome", "request_id": f"q{n // 2}", "approved": n % 4 == 1}
+        if n % 2
+        else {"type": "request", "request_id": f"q{n // 2}", "age": n % 7, "note": None if n % 3 else "x"}
+        for n in range(COUNT)
+    ]
+    assert any("approved: is probably in other messages" in doubt for doubt in tried(rows).doubts)
+    optional = [{"a": n % 7, "b": n % 3 or None, "approved": n % 5 == 0 if n % 2 else None} for n in range(COUNT)]
+    assert tried(optional).doubts == []
+
+
+def test_texts_that_repeat_and_stand_for_numbers_or_times_are_to_be_checked() -> None:
+    rows = [
+        {"rate": f"{n % 9}%", "day": f"{1 + n % 9:02}.03.2026", "level": f">{n % 3}", "y": n % 2} for n in range(COUNT)
+    ]
+    assert tried(rows).doubts == [
+        'rate: texts such as "0%" are categories; if they are numbers, send them as 1234.5',
+        'day: dates or times, such as "01.03.2026", are categories; to leave it out: features = *,-day',
+    ]
+
+
+def test_names_that_are_values_are_to_be_checked() -> None:
+    rows = [{"a": n % 7, "spent": {f"user{n}": 1.5 + n}, "y": n % 2} for n in range(COUNT)]
+    (doubt,) = tried(rows).doubts
+    assert doubt == (
+        f"spent: {COUNT} of its fields, such as /spent/user0, are in few messages each, and each is a feature; if "
+        "their names are values, leave them out: features = *,-spent"
+    )
 
 
 def test_times_of_open_telemetry_are_proposed() -> None:

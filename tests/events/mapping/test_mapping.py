@@ -182,6 +182,13 @@ def test_formats_without_schema() -> None:
         assert found.value.reason == reason
 
 
+def test_a_byte_order_mark_before_json_is_ignored() -> None:
+    """Writers of .NET and Windows put one before each text."""
+    mark = b"\xef\xbb\xbf"
+    assert read("json", mark + b'{"a":1}') == [{"a": 1}]
+    assert read("json-lines", mark + b'{"a":1}\r\n' + mark + b'{"a":2}') == [{"a": 1}, {"a": 2}]
+
+
 @pytest.mark.parametrize(
     "note", ["two\u2028lines", "next\u0085line", "tab\x0bstop", "form\x0cfeed", "first\nsecond", "a\rb"]
 )

@@ -1,5 +1,6 @@
 """Formats that need no schema registry: JSON, JSON lines, CSV. A format turns the value of a message into documents."""
 
+import codecs
 import csv
 import io
 import re
@@ -154,7 +155,7 @@ def plain_format(settings: IntakeSettings, name: str) -> Format | None:
 
 def _json(value: bytes) -> Any:
     try:
-        return orjson.loads(value)
+        return orjson.loads(value.removeprefix(codecs.BOM_UTF8))
     except orjson.JSONDecodeError as error:
         _text(value)
         raise Misfit(
@@ -167,7 +168,7 @@ def _advice(value: bytes) -> str:
     """Return what to do about a message that seems to be CSV."""
     if _CSV.match(value):
         return "; if it is CSV, set intake.format=csv, and its columns in intake.columns"
-    return "" if _JSON.match(value) or value[:3] == b"\xef\xbb\xbf" else f"; intake.format can be {_FORMATS}"
+    return "" if _JSON.match(value.removeprefix(codecs.BOM_UTF8)) else f"; intake.format can be {_FORMATS}"
 
 
 def _line(line: bytes) -> dict[str, Any] | Misfit:
@@ -191,7 +192,10 @@ def _text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        todo = _binary(value) if error.start == 0 or _CONTROL.search(value[:_BEGINNING]) else ""
+        binary = error.start == 0 or _CONTROL.search(value[:_BEGINNING])
+        todo = (
+            _binary(value) if binary else "; write the message in UTF-8, not in another encoding such as Windows-1252"
+        )
         raise Misfit(
             Reason.NOT_UTF8, f"expected UTF-8, got byte 0x{value[error.start]:02x} at {error.start}{todo}"
         ) from None

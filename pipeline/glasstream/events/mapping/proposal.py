@@ -13,7 +13,7 @@ import orjson
 
 from glasstream.events.mapping import cells
 from glasstream.events.mapping.fields import Kind, Path, parse_features, parse_kinds, parse_path, path_text
-from glasstream.events.mapping.lookalikes import marks
+from glasstream.events.mapping.lookalikes import is_bound, is_time, marks
 from glasstream.events.mapping.mapper import milliseconds
 from glasstream.events.mapping.settings import IntakeSettings
 
@@ -177,15 +177,56 @@ def doubts(
                 f"{one.name}: is a feature, although its values can be times ({unit}); if they are, leave it out: "
                 f"features = *,-{one.name}"
             )
+        elif (what := _looks_like(one)) is not None:
+            yield what
+    yield from _names_that_are_values(features, documents)
     if documents >= _LEAST and features and all(one.values == 1 for one in features):
         yield "no feature has two values, so a model can learn nothing: is the content of the messages left out?"
     target = next((one for one in fields if one.name == settings.target), None)
-    others = [one for one in features if _plain(one.name) not in _ID]
-    if target is not None and others and all(one.present + target.present <= documents for one in others):
+    if target is not None and _are_apart(target, features, documents):
         yield (
             f"{target.name}: is probably in other messages than the features; read messages of labels from a topic of "
-            "their own (labels_topics)"
+            "their own (labels_topics); if both are on this topic, split it into two"
         )
+
+
+def _looks_like(one: FieldOfSample) -> str | None:
+    """Return the doubt about texts that repeat and stand for numbers or times."""
+    if one.kind != Kind.TEXT or one.values == 1 or not one.example.startswith('"'):
+        return None
+    text = orjson.loads(one.example)
+    if is_time(text):
+        return (
+            f"{one.name}: dates or times, such as {one.example}, are categories; to leave it out: "
+            f"features = *,-{one.name}"
+        )
+    if (mark := marks(text)) is not None and not is_bound(mark):
+        return f"{one.name}: texts such as {one.example} are categories; if they are numbers, send them as 1234.5"
+    return None
+
+
+def _names_that_are_values(features: Sequence[FieldOfSample], documents: int) -> Iterator[str]:
+    """Yield the doubts about objects most of whose fields are in few documents each."""
+    rare: dict[Path, list[FieldOfSample]] = {}
+    for one in features:
+        if one.present * _LEAST <= documents:
+            rare.setdefault(one.path[:-1], []).append(one)
+    for around, fields in rare.items():
+        if around and len(fields) >= _LEAST:
+            name = path_text(around)
+            yield (
+                f"{name}: {len(fields):,} of its fields, such as {fields[0].name}, are in few messages each, and each "
+                f"is a feature; if their names are values, leave them out: features = *,-{name}"
+            )
+
+
+def _are_apart(target: FieldOfSample, features: Sequence[FieldOfSample], documents: int) -> bool:
+    """Return whether messages probably have either the target or the features. Some fields can be in both kinds."""
+    others = [one for one in features if _plain(one.name) not in _ID]
+    parts = [one for one in others if one.present < documents]
+    if not parts or any(one.present + target.present > documents for one in parts):
+        return False
+    return len(parts) == len(others) or any(one.present + target.present == documents for one in parts)
 
 
 def _envelope(fields: Sequence[FieldOfSample]) -> dict[str, str]:
