@@ -224,7 +224,7 @@ def test_a_target_of_many_classes_is_named(tmp_path: Path) -> None:
 
 def test_classes_that_differ_in_a_full_stop_are_named(tmp_path: Path) -> None:
     (notice,) = notices(tmp_path, "a,y\n1,<=50K\n2,<=50K.\n3,>50K\n")
-    assert "differ only in case, spaces or punctuation: '<=50K' (1), '<=50K.' (1)" in notice
+    assert "differ only in case, spaces, punctuation or Unicode form: '<=50K' (1), '<=50K.' (1)" in notice
     assert notices(tmp_path, "a,y\n1,C\n2,C++\n3,C#\n4,A+\n5,A-\n") == []
 
 

@@ -87,10 +87,27 @@ def test_classes_that_are_spelled_in_several_ways(tmp_path: Path, below: int) ->
     labels = ["yes "] * 2 + [" yes", "Yes", "no", "No\u00a0", "up", ""]
     (notice,) = notices(tmp_path, "a,y\n" + "1,up\n" * below + "".join(f"1,{label}\n" for label in labels))
     assert notice == (
-        f"column 'y' has in {'all rows' if below else 'the first 8 rows'} classes that differ only in case, spaces or "
-        "punctuation: "
+        f"column 'y' has in {'all rows' if below else 'the first 8 rows'} classes that differ only in case, "
+        "spaces, punctuation or Unicode form: "
         "'yes ' (2), ' yes' (1), 'Yes' (1), 'no' (1), 'No\\xa0' (1): each is a class of its own; write each class in "
         "one way"
+    )
+
+
+def test_classes_whose_accents_are_encoded_in_several_ways(tmp_path: Path) -> None:
+    """As a composed letter, and as a letter with a combining mark, as macOS writes names of files."""
+    (notice,) = notices(tmp_path, "a,y\n1,bär\n2,ba\u0308r\n3,b\u00adär\n4,bar\n")
+    assert "Unicode form: 'bär' (1), 'ba\\u0308r' (1), 'b\\xadär' (1): each is a class of its own" in notice
+
+
+@pytest.mark.parametrize("column", ["a", "y"])
+def test_booleans_as_words_and_as_digits(tmp_path: Path, column: str) -> None:
+    rows = [(("true", "1", "FALSE", "0")[n % 4], "up") for n in range(40)]
+    rows = rows if column == "a" else [(one, two) for two, one in rows]
+    (notice,) = notices(tmp_path, "a,y\n" + "".join(f"{one},{two}\n" for one, two in rows))
+    assert notice == (
+        f"column '{column}' is treated as text: true and false (20 rows) are other values than 1 and 0 (20); if they "
+        f"are the same, set --types {column}=boolean"
     )
 
 

@@ -265,6 +265,13 @@ class Column:
     def _text(self, strays: Collection[int]) -> Iterator[str]:
         """Yield a notice if most cells of a column of text look like numbers or times, or are different texts."""
         pairs = [pair for pair in self._read() if pair[0][0] not in strays]
+        if {cell.strip().lower() for (_, cell), one in pairs if one is not Reading.MISSING} <= _BOOLEANS:
+            words, digits = (sum(one is wanted for _, one in pairs) for wanted in (Reading.BOOLEAN, Reading.WHOLE))
+            yield (
+                f"is treated as text: true and false ({words:,} rows) are other values than 1 and 0 ({digits:,}); if "
+                f"they are the same, set --types {self.typed(Kind.BOOLEAN)}"
+            )
+            return
         marked = {cell: mark for cell, one in pairs if one is Reading.TEXT and (mark := marks(cell[1])) is not None}
         if len({mark for mark in marked.values() if has_letters(mark)}) > _UNITS:
             marked = {cell: mark for cell, mark in marked.items() if not has_letters(mark)}
@@ -324,6 +331,8 @@ def is_thousand(cell: str) -> bool:
     return _THOUSAND.fullmatch(cell.strip()) is not None
 
 
+_BOOLEANS = frozenset({"true", "false", "1", "0"})
+"""Cells that fit a stated boolean, in small letters. A column of text with these only has words and digits."""
 _COMMA = re.compile(r"[+-]?[0-9.]+,(?![0-9]{3}$)[0-9]+")
 _ZEROS = re.compile(r"[+-]?[0-9]+\.[0-9]*[1-9]0+")
 _THOUSAND = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
