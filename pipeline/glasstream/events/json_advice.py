@@ -4,6 +4,7 @@ import re
 
 import orjson
 
+NO_NAN = "; JSON has no NaN and no infinities: send null instead"
 _NO_NUMBER = re.compile(r"(nan|inf(inity)?)\b", re.IGNORECASE)
 _WORD = re.compile(r"(None|True|False|undefined)\b")
 
@@ -27,7 +28,7 @@ def json_advice(error: orjson.JSONDecodeError) -> str:
         return "; write the message in UTF-8 without a byte order mark"
     rest = error.doc[error.pos : error.pos + 20]
     if _NO_NUMBER.match(rest):
-        return "; JSON has no NaN and no infinities: send null instead"
+        return NO_NAN
     if "infinity" in error.msg:
         return "; numbers must fit into a double: send null instead"
     if rest.startswith("'"):

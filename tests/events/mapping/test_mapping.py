@@ -189,6 +189,19 @@ def test_a_byte_order_mark_before_json_is_ignored() -> None:
     assert read("json-lines", mark + b'{"a":1}\r\n' + mark + b'{"a":2}') == [{"a": 1}, {"a": 2}]
 
 
+def test_numbers_that_json_does_not_have_are_missing_if_the_settings_allow_it() -> None:
+    """As Python's `json.dumps` writes them. Texts keep the same words."""
+    message = b'{"a": NaN, "b": [-Infinity, 1], "c": "NaN, \\"inf", "d": inf, "NaN": -2.5e-3}'
+    wanted = {"a": None, "b": [None, 1], "c": 'NaN, "inf', "d": None, "NaN": -2.5e-3}
+    assert read("json", message, nan="null") == [wanted]
+    assert read("json-lines", message + b"\n{}", nan="null") == [wanted, {}]
+    assert read("json-lines", message) == ["not_json"]
+    with pytest.raises(Misfit, match=r"send null instead, or set intake\.nan=null"):
+        Json().read("t", message)
+    for broken in (b'{"a": NaN, "b": }', b'{"a": NaN, "b": banana}', b'{"a": NaN, "' + b'\\"' * 100_000):
+        assert read("json-lines", broken, nan="null") == ["not_json"]
+
+
 @pytest.mark.parametrize(
     "note", ["two\u2028lines", "next\u0085line", "tab\x0bstop", "form\x0cfeed", "first\nsecond", "a\rb"]
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from glasstream.events.json_advice import json_advice
+from glasstream.events.json_advice import NO_NAN, json_advice
 from glasstream.events.mapping.fields import ABSENT, Path, parse_path, path_text, value_at
 from glasstream.events.mapping.misfit import Misfit, shown
 from glasstream.events.mapping.settings import IntakeSettings
@@ -62,14 +62,17 @@ class Json(Format):
     records
         Path of an array of objects in the object of a message, each of which is a document; None for the message
         itself.
+    nan_as_null
+        Whether NaN and the infinities are missing values. JSON does not have them.
     """
 
-    def __init__(self, records: Path | None = None) -> None:
+    def __init__(self, records: Path | None = None, *, nan_as_null: bool = False) -> None:
         self.records = records
+        self.nan_as_null = nan_as_null
 
     def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
         """Return the documents of a message: see `Format`."""
-        found = _json(value)
+        found = _json(value, self.nan_as_null)
         if self.records is not None:
             found = value_at(found, self.records)
             if not isinstance(found, list):
@@ -86,11 +89,20 @@ class Json(Format):
 
 
 class JsonLines(Format):
-    """One object per line; empty lines are skipped."""
+    """One object per line; empty lines are skipped.
+
+    Parameters
+    ----------
+    nan_as_null
+        Whether NaN and the infinities are missing values.
+    """
+
+    def __init__(self, *, nan_as_null: bool = False) -> None:
+        self.nan_as_null = nan_as_null
 
     def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
         """Return the documents of a message: see `Format`."""
-        return [_line(line) for line in value.splitlines() if line.strip()], True
+        return [_line(line, self.nan_as_null) for line in value.splitlines() if line.strip()], True
 
 
 class Csv(Format):
@@ -144,36 +156,47 @@ class Csv(Format):
 
 def plain_format(settings: IntakeSettings, name: str) -> Format | None:
     """Return the format of this name, or None if it needs a schema."""
+    nan_as_null = settings.nan == "null"
     if name == "json":
-        return Json(None if settings.records is None else parse_path(settings.records))
+        records = None if settings.records is None else parse_path(settings.records)
+        return Json(records, nan_as_null=nan_as_null)
     if name == "json-lines":
-        return JsonLines()
+        return JsonLines(nan_as_null=nan_as_null)
     if name == "csv":
         return Csv([column.strip() for column in (settings.columns or "").split(",")], settings.delimiter)
     return None
 
 
-def _json(value: bytes) -> Any:
+def _json(value: bytes, nan_as_null: bool) -> Any:
+    value = value.removeprefix(codecs.BOM_UTF8)
     try:
-        return orjson.loads(value.removeprefix(codecs.BOM_UTF8))
+        return orjson.loads(value)
     except orjson.JSONDecodeError as error:
         _text(value)
+        advice = json_advice(error)
+        if advice == NO_NAN and nan_as_null:
+            return _json(_NO_NUMBER.sub(lambda found: found["string"] or b"null", value), nan_as_null=False)
+        todo = f"{advice}, or set intake.nan=null" if advice == NO_NAN else advice
         raise Misfit(
             Reason.NOT_JSON,
-            f"expected JSON, got {shown(value)}: {error}{_advice(value) or json_advice(error)}",
+            f"expected JSON, got {shown(value)}: {error}{_advice(value) or todo}",
         ) from error
+
+
+_NO_NUMBER = re.compile(rb'(?P<string>"(?:[^"\\]++|\\.)*+"?)|-?\b(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
+"""Numbers that JSON does not have. Strings are found, too, so that nothing inside of them is."""
 
 
 def _advice(value: bytes) -> str:
     """Return what to do about a message that seems to be CSV."""
     if _CSV.match(value):
         return "; if it is CSV, set intake.format=csv, and its columns in intake.columns"
-    return "" if _JSON.match(value.removeprefix(codecs.BOM_UTF8)) else f"; intake.format can be {_FORMATS}"
+    return "" if _JSON.match(value) else f"; intake.format can be {_FORMATS}"
 
 
-def _line(line: bytes) -> dict[str, Any] | Misfit:
+def _line(line: bytes, nan_as_null: bool) -> dict[str, Any] | Misfit:
     try:
-        found = _json(line)
+        found = _json(line, nan_as_null)
     except Misfit as misfit:
         return misfit
     return found if isinstance(found, dict) else _no_object(found)

@@ -65,6 +65,9 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     records
         Field of each ``json`` message with an array of objects, each of which is an event (or a label). The fields
         around the array are not read. If unset, the message itself is the event, or the array.
+    nan
+        What NaN and the infinities become in ``json`` and ``json-lines``: ``reject`` makes the message a dead letter,
+        because JSON does not have them; ``null`` reads them as missing values.
     columns
         Names of the columns of ``csv``, separated by commas.
     delimiter
@@ -101,6 +104,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stream: ChangesNothing[str] = "@topic"
     types: ChangesNothing[str | None] = None
     records: ChangesNothing[str | None] = None
+    nan: ChangesNothing[Literal["reject", "null"]] = "reject"
     columns: ChangesNothing[str | None] = None
     delimiter: ChangesNothing[Annotated[str, Meta(pattern=r'^[^"\r\n]\Z', description=_ONE)]] = ","
     labels_topics: ChangesNothing[_Topics | None] = None
