@@ -313,6 +313,12 @@ def test_texts_that_repeat_and_stand_for_numbers_or_times_are_to_be_checked() ->
     ]
 
 
+def test_a_column_without_values_is_left_out() -> None:
+    rows = [f"{n % 7};{n % 2};".encode() for n in range(COUNT)]
+    trial = tried(rows, "intake.format=csv", "intake.columns=a,y,end", "intake.delimiter=;")
+    assert trial.left_out == {"end": "no value in any message"} and trial.rejected == []
+
+
 def test_names_that_are_values_are_to_be_checked() -> None:
     rows = [{"a": n % 7, "spent": {f"user{n}": 1.5 + n}, "y": n % 2} for n in range(COUNT)]
     (doubt,) = tried(rows).doubts

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from glasstream.base.errors import SettingsError
 from glasstream.events.decode import decode
 from glasstream.events.mapping.fields import parse_path, path_text
-from glasstream.events.mapping.formats import Format, Json, plain_format
+from glasstream.events.mapping.formats import Csv, Format, Json, plain_format
 from glasstream.events.mapping.mapper import Mapping, event_rules, label_rules, make_kinds
 from glasstream.events.mapping.misfit import Misfit
 from glasstream.events.mapping.pack import Packer
@@ -50,6 +50,18 @@ def test_flat_json_needs_one_line() -> None:
             "ts": 1_700,
         },
     )
+
+
+@pytest.mark.parametrize("types", [None, "income=number,member=boolean,city=text"])
+def test_an_empty_text_is_a_missing_number_boolean_or_label(types: str | None) -> None:
+    """As forms in browsers, PHP and bridges from CSV write what is missing."""
+    blank = {"income": "", "member": " ", "city": "", "paid": ""}
+    full = {"income": 1.5, "member": True, "city": "Oulu", "paid": "yes"}
+    for seen in ([full, blank], [blank, blank, full]):
+        made = mapping(*seen, target="paid", types=types)
+        assert made.map(blank, ORIGIN)[1] == {"x": {"city": ""}, "id": "loans[2]@41", "ts": 1_700}
+        assert made.map(full, ORIGIN)[1]["x"] == {"income": 1.5, "member": True, "city": "Oulu"}
+    assert refused({"paid": "", "id": "a"}, labels_id="id", labels_target="paid", labels=True)[0] == "bad_target"
 
 
 def test_each_part_comes_from_where_the_settings_say() -> None:
@@ -176,6 +188,8 @@ def test_formats_without_schema() -> None:
     assert read("json-lines", b'{"a":1}\n\nx\n{"a":2}') == [{"a": 1}, "not_json", {"a": 2}]
     rows = read("csv", b'1;"x;y"\n2\n', columns="a,b", delimiter=";")
     assert rows == [{"a": "1", "b": "x;y"}, "bad_encoding"]
+    with_separator = Csv(["a", "b"], ";").read("t", b"1;x;\n")[0][0]
+    assert isinstance(with_separator, Misfit) and "add a name to intake.columns" in with_separator.detail
     for value, reason in ((b"\xff", "not_utf8"), (b"{", "not_json"), (b"3", "not_an_object"), (b"NaN", "not_json")):
         with pytest.raises(Misfit) as found:
             Json().read("t", value)

@@ -135,11 +135,15 @@ class Csv(Format):
                     if row != self._header and (len(row) > 1 or row[0].strip()):
                         documents.append(dict(zip(self.columns, row, strict=True)))
                 elif len(row) > 1 or "".join(row).strip():
+                    ends = len(row) > len(self.columns) and not any(map(str.strip, row[len(self.columns) :]))
+                    todo = (
+                        "; the row ends in a separator: add a name to intake.columns and leave it out" if ends else ""
+                    )
                     documents.append(
                         Misfit(
                             Reason.BAD_ENCODING,
                             f"expected {len(self.columns)} columns ({', '.join(self.columns)}), got {len(row)}: "
-                            f"{shown(self.delimiter.join(row))}",
+                            f"{shown(self.delimiter.join(row))}{todo}",
                         )
                     )
         except csv.Error as error:

@@ -85,6 +85,8 @@ class Kinds:
                 f"{field}: expected at most {self.full} fields with inferred types (limits.features), got another one; "
                 "name the features (intake.features)",
             )
+        if wanted is not Kind.TEXT and _is_blank(value):
+            return None
         given = self._given(field, value, wanted)
         if given is None:
             return None
@@ -102,7 +104,9 @@ class Kinds:
         return given
 
     def label(self, field: str, value: Any) -> Value | None:
-        """Return a value of the target, like `value`; None for a word such as `NA` among the classes of CSV."""
+        """Return a value of the target, like `value`; None for a blank text, or a word such as `NA` in CSV."""
+        if _is_blank(value):
+            return None
         if self.textual and self.held.get(field) is Kind.TEXT and field not in self.stated and cells.is_no_label(value):
             return None
         return self.value(field, value)
@@ -129,7 +133,7 @@ class Kinds:
     def inferred(self, values: Iterable[tuple[str, Any]], limit: int) -> dict[str, Kind]:
         """Return the held types, and those that the values of the other fields have.
 
-        That is the type of most values; in CSV, the kind of the cells as of a column
+        That is the type of most values that are no blank texts; in CSV, the kind of the cells as of a column
         (`glasstream.events.mapping.cells.kind`).
 
         Parameters
@@ -151,7 +155,7 @@ class Kinds:
                 if len(self.held) + len(counts) >= limit:
                     continue
                 counts[field] = Counter()
-            counts[field][one] += 1
+            counts[field][one] += self.textual or not _is_blank(value)
         decide = cells.kind if self.textual else _most_common
         return {**self.held, **{field: decide(count) for field, count in counts.items()}}
 
@@ -165,6 +169,10 @@ def kind_of(value: Value) -> Kind:
     if isinstance(value, str):
         return Kind.TEXT
     return Kind.BOOLEAN if isinstance(value, bool) else Kind.NUMBER
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
 
 
 def _converted(value: Value, wanted: Kind) -> Value:

@@ -342,6 +342,8 @@ def _why_left_out(one: FieldOfSample, typed: Kind | None) -> str | None:
     if one.kind not in tuple(Kind):
         if one.example.startswith("[{"):
             return f"an array of objects: if each is to be an event, set records = {one.name}"
+        if not one.example.startswith("["):
+            return "no value in any message"
         return "an array: a feature can be one of its elements, such as first=" + path_text((*one.path, "0"))
     if _is_time(one) and one.values > 1:
         return "a time"
