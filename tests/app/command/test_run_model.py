@@ -37,6 +37,8 @@ def test_a_target_of_0_and_1_for_a_model_that_gives_a_number_is_reported(tmp_pat
     wanted = "the target has only 0 and 1, and the model gives a number; if it is a probability, set model.classes=0,1"
     assert wanted in said(tmp_path, "size,age,y\n1,2,0\n3,4,1\n5,6,1\n")
     assert wanted not in said(tmp_path, "size,age,y\n1,2,0\n3,4,1\n5,6,2\n")
+    booleans = "the target has only false and true, and the model gives a number; if it is a probability, set "
+    assert f"{booleans}model.classes=false,true" in said(tmp_path, "size,age,y\n1,2,False\n3,4,True\n")
 
 
 def test_a_column_may_be_absent_if_the_model_takes_missing_values(tmp_path: Path) -> None:

@@ -49,6 +49,14 @@ def test_gzip_is_recognised_by_content(tmp_path: Path) -> None:
     assert len(events(path)) == 1
 
 
+def test_whole_numbers_that_are_taken_for_amounts_can_be_classes(tmp_path: Path) -> None:
+    numbers = "a,y\n" + "".join(f"1,{n % 30}\n" for n in range(60))
+    todo = "; if they are classes, set --task classification"
+    look = CsvFile(csv(tmp_path, numbers), "y", "s").look(None)
+    assert look.why.endswith(f"30 distinct numbers in the first 60 rows{todo}")
+    assert todo not in CsvFile(csv(tmp_path, numbers + "1,0.5\n"), "y", "s").look(None).why
+
+
 @pytest.mark.parametrize(
     ("targets", "task"),
     [

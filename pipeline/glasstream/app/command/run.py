@@ -155,9 +155,10 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
                 style="dim",
             )
         if look.binary and look.task is Task.REGRESSION:
+            what, classes = ("0 and 1", "0,1") if look.numbers else ("false and true", "false,true")
             console.print(
-                f"{source.stream}: the target has only 0 and 1, and the model gives a number; if it is a probability, "
-                "set model.classes=0,1",
+                f"{source.stream}: the target has only {what}, and the model gives a number; if it is a probability, "
+                f"set model.classes={classes}",
                 style="dim",
             )
         if look.numbers and any("." in name for name in model_of_file.classes):

@@ -141,6 +141,8 @@ class CsvFile:
                     why += f", but {amount[1].strip()!r:.60} on line {amount[0]:,} shows that they are not classes"
                 elif few:
                     why += "; to predict a number, set --task regression"
+                elif None not in distinct and len(distinct) <= IngestLimits().classes:
+                    why += "; if they are classes, set --task classification"
             else:
                 why = f"its target is {target.kind}"
         else:

@@ -21,7 +21,7 @@ class Look:
     numbers: bool = False
     """Whether the target holds numbers."""
     binary: bool = False
-    """Whether these are 0 and 1 only."""
+    """Whether the target has 0 and 1 only, or false and true."""
 
 
 class Source(Protocol):
