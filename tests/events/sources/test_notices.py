@@ -60,6 +60,20 @@ def test_a_quote_that_swallows_rows(tmp_path: Path, opens: int, closes: int, say
     assert notice.startswith(says)
 
 
+@pytest.mark.parametrize("mark", [",", ";"])
+@pytest.mark.parametrize("lines", [2, 3])
+def test_a_quote_that_swallows_a_row_or_two_with_any_separator(tmp_path: Path, mark: str, lines: int) -> None:
+    marks = {5: '"10 in', 4 + lines: '6 in"'}
+    rows = [["a", "note", "y", "b"], *([str(n), marks.get(n, "x"), "u", "2.5"] for n in range(30))]
+    (notice,) = notices(tmp_path, f"sep={mark}\n" + "".join(f"{mark.join(row)}\n" for row in rows))
+    assert notice.startswith(f"the cell on line 8 spans {lines} lines (cells like it: 1): is a quote not closed?")
+
+
+def test_an_address_of_two_lines_is_no_row(tmp_path: Path) -> None:
+    assert notices(tmp_path, "a,address,b,y\n" + '1,"Main St 1, Flat 2, North\n20100, Turku",5,u\n' * 9) == []
+    assert notices(tmp_path, "a,address,y\n" + '1,"Main St 1, North\nTurku, Finland",u\n' * 9) == []
+
+
 def test_cells_with_line_breaks_are_usual(tmp_path: Path) -> None:
     text = "Dear all,\n\nfirst, and second,\r\nyours"
     assert notices(tmp_path, "a,note,y\n" + f'1,"{text}",u\n' * 9) == []

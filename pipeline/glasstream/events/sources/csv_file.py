@@ -11,7 +11,7 @@ from glasstream.base.errors import InputError
 from glasstream.events.admission import Task, label
 from glasstream.events.limits import IngestLimits
 from glasstream.events.mapping import cells
-from glasstream.events.mapping.cells import Reading, reading
+from glasstream.events.mapping.cells import NUMBERS, Reading, reading
 from glasstream.events.mapping.fields import Kind
 from glasstream.events.sources import csv_notices
 from glasstream.events.sources.class_names import spellings
@@ -29,6 +29,8 @@ _MARK = "\ufeff"
 """Byte order mark, which begins the text of another file that was appended."""
 _LONG = 50
 """Number of line breaks in a cell from which on a quote is probably not closed."""
+_SEPARATORS = ",;\t|"
+"""Characters between the cells of rows that a cell holds by mistake."""
 _CLASSES = 1_000
 """Largest number of classes whose spellings are compared."""
 _ROWS_OF_CLASS = 10
@@ -297,10 +299,9 @@ class CsvFile:
 
     def _see_long(self, line: int, row: list[str]) -> None:
         """Count a cell that has so many lines, or lines so like rows, that a quote is probably not closed."""
-        for cell in row:
+        for place, cell in enumerate(row):
             breaks = _breaks(cell)
-            of_rows = breaks > 1 and len(row) > 2 and cell.count(",") == breaks * (len(row) - 1)
-            if breaks > _LONG or of_rows:
+            if breaks and (breaks > _LONG or _has_rows(row, place, breaks)):
                 self._count(csv_notices.swallows, line - sum(map(_breaks, row)), f"{breaks + 1:,}")
 
     def _unfit(self, column: Column, line: int, cell: str) -> str | None:
@@ -355,6 +356,28 @@ def _deciding(head: list[tuple[int, list[str]]], rows: Iterator[tuple[int, list[
 
 def _breaks(cell: str) -> int:
     return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
+
+
+def _has_rows(row: list[str], place: int, breaks: int) -> bool:
+    """Return whether a cell with line breaks seems to hold the end of one row, and the beginning of another one.
+
+    It then has as many separators as these rows. A cell of two lines can have them by chance, such as an address. So
+    the parts before and behind it must also be numbers where this row has numbers, of which there must be one.
+    """
+    cell, width = row[place], len(row)
+    for mark in _SEPARATORS:
+        if width < 3 or cell.count(mark) != breaks * (width - 1):
+            continue
+        if breaks > 1:
+            return True
+        first, last = cell.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        behind, before = first.split(mark)[1:], last.split(mark)[:-1]
+        if len(before) == place:
+            others = [*row[:place], *row[place + 1 :]]
+            parts = [reading(part.strip('"')) in NUMBERS for part in (*before, *behind)]
+            if any(parts) and parts == [reading(other) in NUMBERS for other in others]:
+                return True
+    return False
 
 
 def _looks_like_data(columns: Sequence[Column]) -> bool:
