@@ -60,6 +60,15 @@ def test_a_quote_that_swallows_rows(tmp_path: Path, opens: int, closes: int, say
     assert notice.startswith(says)
 
 
+def test_rows_of_separators_are_reported(tmp_path: Path) -> None:
+    """As spreadsheets write them for lines that were formatted."""
+    (notice,) = notices(tmp_path, "a,b,y\n1,2,u\n,3,\n" + ",,\n" * 3)
+    assert notice == (
+        "line 4 has no value in any cell (lines like it: 3): it becomes an event without features and label; remove "
+        "such lines"
+    )
+
+
 @pytest.mark.parametrize("mark", [",", ";"])
 @pytest.mark.parametrize("lines", [2, 3])
 def test_a_quote_that_swallows_a_row_or_two_with_any_separator(tmp_path: Path, mark: str, lines: int) -> None:

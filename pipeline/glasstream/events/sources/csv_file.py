@@ -264,6 +264,8 @@ class CsvFile:
                         f"another order: {listed(row)}; write the rows below with their columns in the order of the "
                         "header"
                     )
+            if not any(row):
+                self._count(csv_notices.empty, line, "")
             if last is None or line > last + 1:
                 self._see_long(line, row)
             last = line

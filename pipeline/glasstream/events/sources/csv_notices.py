@@ -42,6 +42,14 @@ def marked(line: int, _: str, count: int) -> str:
     )
 
 
+def empty(line: int, _: str, count: int) -> str:
+    """Return the notice about a row of empty cells, as spreadsheets write them below a table."""
+    return (
+        f"line {line:,} has no value in any cell (lines like it: {count:,}): it becomes an event without features and "
+        "label; remove such lines"
+    )
+
+
 def repeats(line: int, _: str, count: int) -> str:
     """Return the notice about a repeated header."""
     return f"line {line:,} repeats the header (lines like it: {count:,}): skipped"
