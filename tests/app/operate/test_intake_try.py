@@ -2,6 +2,7 @@
 
 import random
 import tomllib
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -98,6 +99,17 @@ def change(n: int) -> dict[str, Any]:
         "before": {**row, "amount": "1.25"} if n % 3 else None, "after": row,
         "source": {"db": f"d{n % 2}", "ts_ms": time}, "op": "u" if n % 3 else "c", "ts_ms": time, "transaction": None,
     }  # fmt: skip
+
+
+def test_a_decimal_number_of_a_change_event_in_bytes_has_a_way_out() -> None:
+    rows = [change(n) for n in range(COUNT)]
+    for n, row in enumerate(rows):
+        row["after"] |= {"price": b64encode((10_000 + 17 * n).to_bytes(2)).decode(), "note": f"call {n}"}
+    left_out = tried(rows).left_out
+    assert left_out["/after/price"].endswith("set decimal.handling.mode=double in the connector")
+    assert left_out["/after/note"] == "a different text in nearly every document"
+    plain = [{"price": row["after"]["price"], "y": n % 2} for n, row in enumerate(rows)]
+    assert tried(plain).left_out == {"price": "a different text in nearly every document"}
 
 
 @pytest.mark.parametrize("around", ["", "/payload"])

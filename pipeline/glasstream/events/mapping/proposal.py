@@ -26,6 +26,9 @@ _TIMES: Final = re.compile(
 )
 _IDS: Final = re.compile(r"(.*[a-z0-9_.-])?(id|Id|ID|uuid|UUID|guid|GUID)")
 _BASE64: Final = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?:[A-Za-z0-9+/_-]{4}){10,}(?:[A-Za-z0-9+/_-]{2,3}={0,2})?")
+_BYTES: Final = re.compile(r'"(?:[A-Za-z0-9+/]{4}){0,8}(?:[A-Za-z0-9+/]{2}(?:==|[A-Za-z0-9+/]=|[A-Za-z0-9+/]{2}))"')
+"""Text in JSON that can be a decimal number of a change event, which Debezium writes as bytes by default."""
+_FREE: Final = "a different text in nearly every document"
 _ID: Final = ("id", "uuid", "guid")
 _DISTINCT: Final = 1_000
 """Largest number of different values to count."""
@@ -133,6 +136,8 @@ def proposal(
     names: set[str] = set()
     for one in rest:
         why = _why_left_out(one, {**stated, **{typed.name: typed.better for typed in types}}.get(one.name))
+        if why == _FREE and of_change and _BYTES.fullmatch(one.example):
+            why += "; if it is a number in bytes, set decimal.handling.mode=double in the connector"
         name = ".".join(one.path)
         if why is None and name in names:
             why = f"another field also becomes the feature {name!r}"
@@ -360,7 +365,7 @@ def _why_left_out(one: FieldOfSample, typed: Kind | None) -> str | None:
         return "base64: send what it contains, so that its fields can become features"
     if marks(text) is not None:
         return "numbers with decimal commas, signs or units: send them as 1234.5"
-    return "a different text in nearly every document"
+    return _FREE
 
 
 def _is_unique(one: FieldOfSample) -> bool:
