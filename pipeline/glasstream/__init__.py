@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from glasstream.explain.estimators.ipfi import IncrementalPFI as IncrementalPFI
     from glasstream.explain.estimators.isage import IncrementalSAGE as IncrementalSAGE
     from glasstream.explain.estimators.live_model import LiveModel as LiveModel
+    from glasstream.explain.estimators.local_shapley import LocalShapley as LocalShapley
     from glasstream.explain.losses import CustomLoss as CustomLoss
 
 _MODULES: Final = {
@@ -44,6 +45,7 @@ _MODULES: Final = {
     "IncrementalPFI": "glasstream.explain.estimators.ipfi",
     "IncrementalSAGE": "glasstream.explain.estimators.isage",
     "LiveModel": "glasstream.explain.estimators.live_model",
+    "LocalShapley": "glasstream.explain.estimators.local_shapley",
 }
 __all__ = tuple(_MODULES)
 

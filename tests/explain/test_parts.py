@@ -22,10 +22,16 @@ from tests.support.logs import event
 
 SETTINGS = load(
     assignments=[
-        "model.name=tree", "model.task=classification", "explain.reservoir=5", "explain.methods=ipfi,isage,ipdp",
-        "explain.unlabelled=true", "snapshot.target=0", "block.rows=64", "topics.events=1",
+        "model.name=tree", "model.task=classification", "explain.reservoir=5",
+        "explain.methods=ipfi,isage,ipdp,attributions",
+        "attributions.refresh=20", "snapshot.target=0", "block.rows=64", "topics.events=1",
     ]
 )  # fmt: skip
+PARTS = (
+    (EFFECTS, ("ipdp", "ipdp.points", "attributions", "attributions.inputs", "attributions.event")),
+    (LABELLED, ("loss", "ipfi", "isage", "target")),
+)
+"""Arrays that the answers have for each part of an entry."""
 COUNT = 60
 MADE = [{name: it for name, it in event(n).items() if name != "y" or n % 4} for n in range(COUNT)]
 LOG = apart(MADE, [0, 7, 3] * (COUNT // 3))
@@ -50,7 +56,7 @@ def entries(answers: Sequence[Contributions]) -> dict[int, tuple[Any, ...]]:
         for at in range(answer.count):
             own = slice(at, at + 1)
             values = {}
-            for part, names in ((EFFECTS, ("ipdp", "ipdp.points")), (LABELLED, ("loss", "ipfi", "isage", "target"))):
+            for part, names in PARTS:
                 places = answer.within(part, own)
                 if answer.kind == "ok" and places.start < places.stop:
                     values |= {name: answer.values[name][places].tobytes() for name in names}

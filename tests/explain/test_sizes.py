@@ -69,7 +69,7 @@ def stream(rows: int, numbers: int, texts: int, classes: int, text: str) -> list
 
 
 @given(
-    methods=st.sampled_from(["ipfi", "isage", "ipdp", "ipfi,isage,ipdp"]),
+    methods=st.sampled_from(["ipfi", "isage", "ipdp", "ipfi,isage,ipdp", "ipfi,attributions", "ipdp,attributions"]),
     model=st.sampled_from(["tree", "linear"]),
     shape=st.tuples(st.integers(6, 40), st.integers(1, 6), st.integers(0, 3), st.sampled_from([0, 2, 3, 14])),
     text=st.text(max_size=12).filter(lambda text: "\x00" not in text),

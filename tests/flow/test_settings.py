@@ -92,8 +92,8 @@ def test_a_pattern_is_told_in_words() -> None:
     with pytest.raises(SettingsError) as error:
         load(assignments=["explain.methods=shap", "prefix=a b"])
     assert error.value.findings == [
-        "explain.methods: expected one or more of ipfi, isage, ipdp, separated by commas, optionally with novelty, "
-        "got 'shap' (--set explain.methods=shap)",
+        "explain.methods: expected one or more of ipfi, isage, ipdp, attributions, separated by commas, optionally "
+        "with novelty, got 'shap' (--set explain.methods=shap)",
         "prefix: expected 1 to 100 letters of A-Z, a-z, 0-9, '.', '_' and '-', got 'a b' (--set prefix=a b)",
     ]
 

@@ -17,7 +17,7 @@ class AnyContribution(Target):
     share = 0.2
 
     def __init__(self) -> None:
-        self.stream = Aggregated()
+        self.stream = Aggregated("explain.methods=ipfi,isage,ipdp,attributions")
 
     def run(self, random: random.Random) -> str:
         stream, which = self.stream, random.randrange(self.stream.half, len(self.stream.blocks))

@@ -23,11 +23,15 @@ def _event(draws: random.Random, number: int, task: str) -> dict[str, object]:
     return {"id": number, "x": x, "y": label}
 
 
+ATTRIBUTED = ("forest",)
+"""Models of which attributions are asked, too."""
+
+
 def requested(model: str, task: str) -> tuple[ExplainRequest, Predictor]:
     """Return the last block that a plain loop explains, and its model."""
     settings = load(
         assignments=[
-            "explain.methods=ipfi,isage,ipdp",
+            f"explain.methods=ipfi,isage,ipdp{',attributions' * (model in ATTRIBUTED)}",
             "explain.reservoir=20",
             "topics.events=1",
             f"model.name={model}",

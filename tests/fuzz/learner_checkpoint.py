@@ -45,7 +45,7 @@ class LearnerCheckpoints(Target):
         self._sound = [self._make(model, unlabelled) for model in _MODELS for unlabelled in (False, True)]
 
     def _make(self, model: str, unlabelled: bool) -> _Sound:
-        methods = "ipfi,ipdp" if unlabelled else "ipfi,isage,ipdp"
+        methods = "ipfi,ipdp,attributions" if unlabelled else "ipfi,isage,ipdp"
         settings = load(
             assignments=[
                 *(f"explain.methods={methods}", "explain.reservoir=20", "topics.events=1", f"model.name={model}"),

@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 
 from glasstream_topics import (
+    attributions,
     checkpoints,
     contributions,
     drift,
@@ -327,6 +328,30 @@ def novel_event(alarm: bool = False) -> bytes:
     )
 
 
+def attribution(regression: bool = False) -> bytes:
+    contributions = [
+        attributions.Contribution("price", 0.0625, 0.25, 0.0),
+        attributions.Contribution("day", "mon", -0.125, 0.0),
+        attributions.Contribution("holiday", True, 0.0625, 0.0),
+        attributions.Contribution("wind", None, 0.03125, 0.015625 if regression else 0.0),
+    ]
+    return attributions.encode(
+        epoch=0,
+        stream="elec2",
+        seq=1203,
+        model_version=1000,
+        output=None if regression else "UP",
+        prediction=0.75,
+        link="identity",
+        explained=0.75,
+        base=0.5,
+        background=attributions.Background(rows=100, event=1000, sampling="geometric"),
+        exact=not regression,
+        contributions=contributions,
+        others=0.03125,
+    )
+
+
 def usual_event() -> bytes:
     return novelty.encode(
         epoch=0,
@@ -556,6 +581,8 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "drift.v1.json": alarm,
     "drift.v1.loss.json": alarm_of_loss,
     "incidents.v1.json": lambda: incidents.encode(incident()),
+    "attributions.v1.json": attribution,
+    "attributions.v1.regression.json": lambda: attribution(regression=True),
     "novelty.v1.json": usual_event,
     "novelty.v1.flagged.json": novel_event,
     "novelty.v1.alarm.json": lambda: novel_event(alarm=True),

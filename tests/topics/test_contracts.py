@@ -18,6 +18,7 @@ COUNTS = {"events": 4, "requests": 12}
 
 def test_every_topic_is_in_the_catalogue_once() -> None:
     assert sorted(TOPICS) == [
+        "attributions",
         "checkpoints",
         "contributions",
         "drift",
@@ -59,6 +60,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "predictions",
         "importance",
         "effects",
+        "attributions",
         "drift",
         "incidents",
         "novelty",

@@ -3,6 +3,7 @@
 from typing import Final
 
 from glasstream_topics import (
+    attributions,
     checkpoints,
     contributions,
     drift,
@@ -42,6 +43,7 @@ ALL: Final[tuple[Topic, ...]] = (
     progress_intake.TOPIC,
     importance.TOPIC,
     effects.TOPIC,
+    attributions.TOPIC,
     drift.TOPIC,
     incidents.TOPIC,
     novelty.TOPIC,

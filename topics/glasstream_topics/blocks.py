@@ -19,7 +19,7 @@ VERSION: Final = 1
 TEXT: Final = 2
 """Kind of a feature whose values are codes of texts."""
 
-_SELDOM: Final = frozenset(("ends", "refused", "watched", "new_classes", "times", "parts", "row"))
+_SELDOM: Final = frozenset(("ends", "refused", "watched", "new_classes", "times", "parts", "row", "attributed"))
 """Fields that are left out of a frame unless they say something."""
 _Code = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 _TEXTS: Final = list[tuple[_Code, list[tuple[_Code, str]]]]

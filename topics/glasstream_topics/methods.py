@@ -7,6 +7,7 @@ size.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +38,10 @@ LABELLED: Final = 2
 """Part of an entry's explanation that needs the label: importance, loss and what is watched for incidents."""
 BOTH: Final = EFFECTS | LABELLED
 """Both parts."""
+MOST_ROWS: Final = 1_000
+"""Largest number of background rows of an attribution."""
+_LINKS: Final = 4
+_ATTRIBUTION_DRAWS: Final = ("attributions", "attributions.first", "attributions.anchor")
 _COUNTS: Final = ("rows", "events")
 _OF_NUMBERS: Final = ("squared", "absolute")
 _TEXT: Final = 2  # the kind of a feature whose values are codes of texts
@@ -129,6 +134,42 @@ def _ipdp_values(record: "Contributions") -> Iterator[str]:
             yield f"expected the texts of the categories {codes} of slot {slot}, got some of them"
 
 
+def _attribution_draws(request: "ExplainRequest") -> Iterator[str]:
+    rows, first, anchor = (request.draws[name] for name in _ATTRIBUTION_DRAWS)
+    events = request.draws["attributions.event"]
+    bounds = [*first.tolist(), len(rows)]
+    if len(events) != len(first) or not all(a < b <= a + MOST_ROWS for a, b in pairwise(bounds)):
+        yield f"draws of attributions: expected 1 to {MOST_ROWS} rows for each background, got the bounds {bounds}"
+    if len(first) and first[0] != 0:
+        yield f"draws of attributions: expected the first rows at 0, got {first[0]}"
+    if not bool(((anchor >= -1) & (anchor < len(first))).all()):
+        yield f"draws of attributions: expected backgrounds of {len(first)}, or -1"
+    if bool((events < 0).any()):
+        yield "draws of attributions: expected numbers of events from 0 on"
+
+
+def _attribution_values(record: "Contributions") -> Iterator[str]:
+    output = record.values["attributions.output"]
+    if not bool(((output >= -1) & (output < max(1, len(record.classes)))).all()):
+        yield f"attributions.output: expected indices of {len(record.classes)} classes, or -1"
+    link, rows, event = (record.values[f"attributions.{name}"] for name in ("link", "rows", "event"))
+    if not bool(((link >= 0) & (link < _LINKS)).all()):
+        yield f"attributions.link: expected indices of {_LINKS} links"
+    if not bool(((rows >= 0) & (rows <= MOST_ROWS) & (event >= 0)).all()):
+        yield f"attributions: expected up to {MOST_ROWS} background rows of events from 0 on"
+    if bool((record.values["attributions.error"] < 0).any()):
+        yield "attributions.error: expected numbers from 0 on"
+    inputs = record.values["attributions.inputs"]
+    if not bool((np.isnan(inputs) | (np.abs(inputs) <= LARGEST)).all()):
+        yield f"attributions.inputs: expected numbers within ±{LARGEST:g}, or NaN"
+    for slot in (slot for slot, kind in enumerate(record.kinds) if kind == _TEXT):
+        codes = np.unique(inputs[output >= 0, slot])
+        if not all(code in record.texts.get(slot, ()) for code in codes[~np.isnan(codes)].tolist()):
+            yield f"expected the texts of the categories {codes} of slot {slot}, got some of them"
+    numbers = [name for name in METHODS["attributions"].values if name != "attributions.inputs"]
+    yield from too_large(record.values, [name for name in numbers if record.values[name].dtype == np.float64])
+
+
 def too_large(arrays: Mapping[str, Array], names: Iterable[str], most: float = LARGEST) -> Iterator[str]:
     """Yield what is wrong with arrays whose numbers must be finite and must not exceed a limit."""
     for name in names:
@@ -182,6 +223,28 @@ METHODS: Final[Mapping[str, Method]] = {
             gaps=True,
             part=EFFECTS,
         ),
+        Method(
+            name="attributions",
+            label="Attributions",
+            meaning="mean absolute contribution of the feature to the predictions",
+            draws={
+                "attributions": ("float64", (None, "d")),
+                "attributions.first": ("int64", (None,)),
+                "attributions.anchor": ("int64", ("events",)),
+                "attributions.event": ("int64", (None,)),
+            },
+            values={
+                "attributions": ("float64", ("events", "d")),
+                "attributions.error": ("float64", ("events", "d")),
+                "attributions.inputs": ("float64", ("events", "d")),
+                **{f"attributions.{name}": ("float64", ("events",)) for name in ("base", "explained", "prediction")},
+                **{f"attributions.{name}": ("int64", ("events",)) for name in ("output", "link", "rows", "event")},
+            },
+            check_draws=_attribution_draws,
+            check_values=_attribution_values,
+            gaps=True,
+            part=EFFECTS,
+        ),
     )
 }
 """All methods, in the order in which their records are published. iPFI draws background values. iSAGE draws background
@@ -189,7 +252,10 @@ rows for each step (or for all), and the order in which features are added; its 
 difference the aggregator completes, the model's loss and prediction, the target, and for cross-entropy the bias that
 the correction leaves. iPDP sends the changes of the
 grids from row to row, from which `glasstream.explain.sampling.grids` makes the points; its values are the ICE curves,
-one per output, and the points at which they were evaluated."""
+one per output, and the points at which they were evaluated. Attributions draw background rows for many events at once:
+the rows of all backgrounds of a block, the first row of each, the background of each event (-1 if the event is not
+chosen), and the event before which each was drawn; their values are what `glasstream_topics.attributions` publishes,
+with an output of -1 for an event that is not explained."""
 
 TAKEN: Final[Mapping[str, Shape]] = {name: shape for method in METHODS.values() for name, shape in method.draws.items()}
 """All arrays in a block."""

@@ -54,6 +54,23 @@ class Grid(NamedTuple):
     """Whether the knots of a numeric feature are the ends of an equidistant grid."""
 
 
+class Attributed(NamedTuple):
+    """How predictions are attributed to features: see `glasstream.explain.attributions`."""
+
+    scale: str
+    """``additive`` or ``prediction``."""
+    output: str
+    """The class that must be predicted for an event to be explained; empty for any."""
+    low: float
+    """Smallest prediction that is explained: the probability of the predicted class, or the number."""
+    high: float
+    """Largest prediction that is explained."""
+    largest: int
+    """Number of contributions that are published."""
+    sampling: str
+    """Distribution of the background rows."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class ExplainRequest(Block):
     """A block to be explained. A block without rows is a flush mark before `first_row`.
@@ -73,6 +90,8 @@ class ExplainRequest(Block):
         per slot of kind text, the categories that the snapshot of `version` does not know.
     grid
         iPDP: how to read the changes of the grids; None if there are none.
+    attributed
+        attributions: which predictions are explained, and how; None if none is.
     corrected
         whether iSAGE subtracts the bias that a finite number of background rows adds to the loss, where it can.
     watched
@@ -88,6 +107,7 @@ class ExplainRequest(Block):
     task: str = ""
     new_categories: Mapping[int, NewCategories] = field(default_factory=dict)
     grid: Grid | None = None
+    attributed: Attributed | None = None
     corrected: bool = False
     watched: bool = False
     refused: str = ""
@@ -138,6 +158,7 @@ def encode(request: ExplainRequest) -> bytes:
         request,
         new_categories=[[slot, *request.new_categories[slot]] for slot in sorted(request.new_categories)],
         grid=None if request.grid is None else list(request.grid),
+        attributed=None if request.attributed is None else list(request.attributed),
     )
 
 
@@ -193,6 +214,8 @@ def _check_rows(request: ExplainRequest) -> list[str]:
         findings += method.check_draws(request)
     if (request.grid is not None) != ("ipdp.row" in request.draws):
         findings.append(f"expected grids and how they are to be read together, got {request.grid}")
+    if (request.attributed is not None) != ("attributions" in request.draws):
+        findings.append(f"expected background rows and how they are used together, got {request.attributed}")
     if request.grid is not None:
         (knots, points, equidistant), most = request.grid, methods.MOST_POINTS
         if not (2 if equidistant else 1) <= knots <= most or not 2 <= points <= most:

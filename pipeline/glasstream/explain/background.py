@@ -4,7 +4,7 @@ The rows of a block pass through in order. Each row draws what its explanation n
 method do not depend on which other methods are in use.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,17 @@ from glasstream_topics.methods import LABELLED, METHODS, MOST_OUTPUTS, numbers_o
 
 _RESERVOIR: Final = "reservoir"
 """Name of the rows held in the state; other names begin with that of a method."""
+
+
+def joined(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `ExplainRequest` that two methods need: of `draws` and `texts` each needs its own."""
+    both = {**fields, **more}
+    if "draws" in fields and "draws" in more:
+        both["draws"] = {**fields["draws"], **more["draws"]}
+    if "texts" in fields and "texts" in more:
+        slots = {**fields["texts"], **more["texts"]}
+        both["texts"] = {slot: {**fields["texts"].get(slot, {}), **more["texts"].get(slot, {})} for slot in slots}
+    return both
 
 
 class Background:
@@ -74,14 +85,13 @@ class Background:
                 draws |= own
         return draws
 
-    def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
-        """Return the fields of `ExplainRequest` that only some methods need."""
-        return {
-            name: value
-            for method, drawing in self.methods.items()
-            if METHODS[method].draws.keys() <= draws.keys()
-            for name, value in drawing.fields(draws, features, width).items()
-        }
+    def fields(self, draws: Arrays, rows: NDArray[np.float64], features: FeatureTable, width: int) -> dict[str, Any]:
+        """Return the fields of `ExplainRequest` that only some methods need; `rows` are those of the block."""
+        fields: dict[str, Any] = {}
+        for method, drawing in self.methods.items():
+            if METHODS[method].draws.keys() <= draws.keys():
+                fields = joined(fields, drawing.fields(draws, rows, features, width))
+        return fields
 
     def held(self, rows: int) -> NDArray[np.float64]:
         """Return (up to L, d) rows that the reservoir holds after `rows` rows have entered."""

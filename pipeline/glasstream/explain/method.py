@@ -62,8 +62,11 @@ class Drawing(ABC):
     def numbers(self, width: int) -> int:
         """Return the largest count of numbers that one row of `width` features takes in a block."""
 
-    def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
-        """Return the fields of `ExplainRequest` that only this method needs."""
+    def fields(self, draws: Arrays, rows: NDArray[np.float64], features: FeatureTable, width: int) -> dict[str, Any]:
+        """Return the fields of `ExplainRequest` that only this method needs, and the `texts` of codes in its answer.
+
+        `rows` (count, d) are those of the block.
+        """
         return {}
 
     def state(self) -> dict[str, NDArray[Any]] | None:
@@ -103,6 +106,14 @@ class Moment:
     loss: str
     staleness: float | None
     names: list[str]
+
+
+@runtime_checkable
+class HasEvents(Protocol):
+    """An aggregator that publishes a record for single events, whenever they come."""
+
+    def taken(self) -> list[OutputRecord]:
+        """Return the records of the events since the last call."""
 
 
 class MethodAggregator(Protocol):

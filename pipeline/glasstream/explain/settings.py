@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from glasstream.base.changes import ChangesBoth, ChangesExplanations
 from glasstream.base.errors import SettingsError
 from glasstream.explain.sampling.settings import GridSettings
-from glasstream_topics.methods import METHODS
+from glasstream_topics.methods import EFFECTS, METHODS, MOST_ROWS
 
 if TYPE_CHECKING:  # it imports River, which explainers do not need
     from glasstream.models.river.catalogue import ModelSettings
@@ -47,8 +47,9 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     level
         Confidence level of the intervals.
     unlabelled
-        Compute effects, their importance and their alarms on every event when it arrives, whether it has a label or
-        not. It needs the method ``ipdp``. Everything else is computed on labelled rows only.
+        Compute what needs no label (effects, their importance and their alarms, and attributions) on every event when
+        it arrives, whether it has a label or not. It needs the method ``ipdp`` or ``attributions``; with the latter, it
+        is always so. Everything else is computed on labelled rows only.
     """
 
     methods: ChangesExplanations[Annotated[str, Meta(pattern=_METHODS, description=_SOME_METHODS)]] = "ipfi"
@@ -62,13 +63,18 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     unlabelled: ChangesExplanations[bool] = False
 
     def __post_init__(self) -> None:
-        if self.unlabelled and "ipdp" not in self.names:
+        if self.unlabelled and not any(METHODS[name].part == EFFECTS for name in self.names):
             raise SettingsError(
                 [
-                    "explain.unlabelled: expected the method ipdp in explain.methods, because only effects need no "
-                    f"label, got {self.methods!r}"
+                    "explain.unlabelled: expected the method ipdp or attributions in explain.methods, because the "
+                    f"others need labels, got {self.methods!r}"
                 ]
             )
+
+    @property
+    def every_event(self) -> bool:
+        """Whether what needs no label is computed on every event when it arrives."""
+        return self.unlabelled or "attributions" in self.names
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,11 +130,47 @@ class IpdpSettings(GridSettings, frozen=True, kw_only=True, forbid_unknown_field
     ice: ChangesExplanations[Annotated[int, Meta(ge=0, le=100)]] = 5
 
 
+class AttributionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which predictions are attributed to the features, and how.
+
+    Attributes
+    ----------
+    share
+        Share of the events that are explained. Which ones is a function of the seed, the stream and the event's number.
+    output
+        If set, only events with this predicted class are explained.
+    low, high
+        Only events with a prediction within these bounds are explained: the probability of the predicted class, or the
+        predicted number.
+    rows
+        Number of background rows with which an event is compared: a sample of earlier events, labelled or not, by
+        `explain.sampling`.
+    refresh
+        Number of events after which the background rows are drawn again.
+    scale
+        ``additive`` explains the scale on which the model adds, if it has one: log odds for a logistic regression.
+        ``prediction`` always explains probabilities or numbers. The two differ for linear models of classes and for
+        boosting only.
+    largest
+        Number of contributions in a record. The other ones are summed up.
+    """
+
+    share: ChangesExplanations[Annotated[float, Meta(gt=0, le=1)]] = 1.0
+    output: ChangesExplanations[str | None] = None
+    low: ChangesExplanations[float | None] = None
+    high: ChangesExplanations[float | None] = None
+    rows: ChangesExplanations[Annotated[int, Meta(ge=1, le=MOST_ROWS)]] = 100
+    refresh: ChangesExplanations[_Positive] = 1_000
+    scale: ChangesExplanations[Literal["additive", "prediction"]] = "additive"
+    largest: ChangesExplanations[_Positive] = 10
+
+
 class MethodSections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One section for each method that has settings of its own."""
 
     isage: IsageSettings = IsageSettings()
     ipdp: IpdpSettings = IpdpSettings()
+    attributions: AttributionSettings = AttributionSettings()
 
 
 class Watching(Protocol):
@@ -164,6 +206,9 @@ class MethodSettings(Protocol):
 
     @property
     def ipdp(self) -> IpdpSettings: ...
+
+    @property
+    def attributions(self) -> AttributionSettings: ...
 
     @property
     def drift(self) -> Watching: ...

@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from glasstream.explain.background import joined
 from glasstream.explain.registry import REGISTRY
 from glasstream_topics.methods import GIVEN, MOST_OUTPUTS, methods_of, numbers_of_a_row
 from glasstream_topics.requests import ExplainRequest, NewCategories, only, refused
@@ -45,7 +46,8 @@ def sizes(block: ExplainRequest) -> Sizes:
     """Return upper bounds of the bytes of a block and of the answers to it."""
     arrays = [block.seqs, block.x, block.y, *block.draws.values()]
     texts = _json([block.stream, block.names, block.kinds, block.classes, _pairs(block.texts)])
-    told = _json([[slot, new.first_code, new.texts] for slot, new in block.new_categories.items()])
+    new = [[slot, new.first_code, new.texts] for slot, new in block.new_categories.items()]
+    told = _json([new, [*(block.attributed or ())]])
     times = _json([block.times, block.parts])
     own = _FIELDS + texts + told + times + sum(array.nbytes + _PADDING for array in arrays)
     header = _FIELDS + texts + _json(block.classes)  # once more for the outputs with curves
@@ -118,9 +120,11 @@ def _part(block: ExplainRequest, rows: slice) -> ExplainRequest:
         if own.start == own.stop:
             continue
         part = REGISTRY[method.name].part(only(block, method.part), own)
-        fields = {**fields, **part, "draws": {**fields["draws"], **part["draws"]}}
-    if "ipdp.row" not in fields["draws"]:  # no entry has effects
-        fields |= {"grid": None, "texts": {}}
+        fields = joined(fields, part)
+    for name, needed in (("grid", "ipdp.row"), ("attributed", "attributions")):
+        if needed not in fields["draws"]:  # no entry has effects
+            fields[name] = None
+    fields = {"texts": {}, **fields}
     return replace(
         block,
         **block.numbering(rows),

@@ -18,7 +18,6 @@ from glasstream.flow.aggregator.stream import StreamAggregator
 from glasstream.flow.settings import Settings
 from glasstream_topics import frames
 from glasstream_topics.contributions import Contributions
-from glasstream_topics.methods import METHODS
 from tests.support.examples import examples
 
 START, ROWS, AT = 5, 2_400, 1_600
@@ -28,7 +27,7 @@ ADWIN = {"delta": 1e-5, "clock": 8, "max_buckets": 5, "min_window_length": 5, "g
 def settings_with(*changes: str) -> Settings:
     return load(
         assignments=[
-            f"explain.methods={','.join(METHODS)}", "explain.alpha=0.002", f"explain.reservoir={START}", "ipdp.ice=0",
+            "explain.methods=ipfi,isage,ipdp", "explain.alpha=0.002", f"explain.reservoir={START}", "ipdp.ice=0",
             "drift.test_interval=8", "drift.grace=50", "drift.min_change=0", "drift.budget=0", *changes,
         ]
     )  # fmt: skip

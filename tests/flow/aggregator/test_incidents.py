@@ -21,7 +21,7 @@ from glasstream.kafka.stages.aggregator import AggregatorTask
 from glasstream_topics import frames
 from glasstream_topics.contributions import Contributions, flush_item
 from glasstream_topics.errors import FrameError
-from glasstream_topics.methods import METHODS, WATCHED
+from glasstream_topics.methods import WATCHED
 from tests.support.contributions import VALUES as FEW
 from tests.support.counting_watch import EVERY, LASTS, CountingWatch
 from tests.support.examples import examples
@@ -39,7 +39,7 @@ def counting() -> Any:
         yield
 
 
-def settings_with(*changes: str, methods: str = ",".join(METHODS)) -> Settings:
+def settings_with(*changes: str, methods: str = "ipfi,isage,ipdp") -> Settings:
     return load(
         assignments=[
             f"explain.methods={methods}", "explain.alpha=0.1", f"explain.reservoir={START}", "publish.every=10",

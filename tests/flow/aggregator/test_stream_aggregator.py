@@ -16,13 +16,12 @@ from glasstream.flow.aggregator.stream import StreamAggregator
 from glasstream_topics import effects, importance
 from glasstream_topics.contributions import Contributions, flush_item
 from glasstream_topics.errors import FrameError
-from glasstream_topics.methods import METHODS
 from tests.support.contributions import ROWS, START, block
 from tests.support.examples import examples
 
 SETTINGS = load(
     assignments=[
-        f"explain.methods={','.join(METHODS)}", "explain.alpha=0.1", f"explain.reservoir={START}", "publish.every=10",
+        "explain.methods=ipfi,isage,ipdp", "explain.alpha=0.1", f"explain.reservoir={START}", "publish.every=10",
         "ipdp.ice=2", "drift.watch=none",
     ]
 )  # fmt: skip

@@ -32,6 +32,7 @@ from tests.support.pipeline_in_memory import CRASHES, Entry, NothingMoves, Pipel
 from tests.support.pipeline_settings import PUBLIC, WATCHED, settings
 
 UNLABELLED = ("explain.unlabelled=true", "explain.methods=ipfi,ipdp", "drift.grace=20", "drift.delta=0.3")
+ATTRIBUTED = ("model.name=tree", "explain.methods=ipfi,attributions", "attributions.rows=8", "attributions.refresh=15")
 STREAMS = (b"one", b"two", b"four")
 """Streams that do not all lie on one partition."""
 
@@ -65,6 +66,7 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, bool]]] = {
     "labels that come late": (("labels.estimate=10", "labels.window=40"), {"late": True, "never": True}),
     "one event or label in each message": (("labels.window=40",), {"late": True, "never": True, "alone": True}),
     "effects of events without labels": (UNLABELLED, {"late": True, "never": True}),
+    "attributions": (ATTRIBUTED, {"late": True, "never": True, "reset": True}),
     "a reset mark": ((), {"reset": True}),
     "novelty": (WATCHED, {}),
 }

@@ -12,12 +12,14 @@ returns tables: `importance(..., follow=False).to_pandas()`.
 from collections.abc import Collection, Mapping
 from typing import Literal, TypedDict, Unpack
 
+from glasstream_topics import attributions as attributions_topic
 from glasstream_topics import drift as drift_topic
 from glasstream_topics import effects as effects_topic
 from glasstream_topics import importance as importance_topic
 from glasstream_topics import incidents as incidents_topic
 from glasstream_topics import novelty as novelty_topic
 from glasstream_topics import predictions as predictions_topic
+from glasstream_topics.attributions import Attribution
 from glasstream_topics.consume.reader import Origin, Reader
 from glasstream_topics.consume.records import Records
 from glasstream_topics.drift import Drift
@@ -27,7 +29,18 @@ from glasstream_topics.incidents import Incident
 from glasstream_topics.novelty import Novelty
 from glasstream_topics.predictions import Prediction
 
-__all__ = ["Options", "Origin", "Reader", "drift", "effects", "importance", "incidents", "novelty", "predictions"]
+__all__ = [
+    "Options",
+    "Origin",
+    "Reader",
+    "attributions",
+    "drift",
+    "effects",
+    "importance",
+    "incidents",
+    "novelty",
+    "predictions",
+]
 
 
 class Options(TypedDict, total=False):
@@ -105,6 +118,14 @@ def effects(bootstrap: str, **options: Unpack[Options]) -> Reader[Effect]:
         curves = {(one.feature, one.output): one for one in effects("kafka:9092", streams="loans", follow=False)}
     """
     return Reader(Records(effects_topic.JSON), bootstrap, **options)
+
+
+def attributions(bootstrap: str, **options: Unpack[Options]) -> Reader[Attribution]:
+    """Read why events were predicted as they were: the records of `attributions`, in the order of each stream.
+
+    Parameters and errors are those of `importance`.
+    """
+    return Reader(Records(attributions_topic.JSON), bootstrap, **options)
 
 
 def drift(bootstrap: str, **options: Unpack[Options]) -> Reader[Drift]:

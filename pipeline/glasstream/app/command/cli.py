@@ -12,6 +12,7 @@ import click
 from glasstream.app.command.dead import dead
 from glasstream.app.command.doctor import doctor
 from glasstream.app.command.exit_codes import FAILED, INTERRUPTED, NO_BROKER, STANDSTILL, USAGE
+from glasstream.app.command.explain import explain
 from glasstream.app.command.export import export
 from glasstream.app.command.health import health
 from glasstream.app.command.incidents import incidents
@@ -64,7 +65,7 @@ def cli() -> None:
 
 
 for command in (
-    dead, doctor, export, health, incidents, intake, model, page, plot, produce, replay, reset, run,
+    dead, doctor, explain, export, health, incidents, intake, model, page, plot, produce, replay, reset, run,
     state_commands, tail, topics, worker,
 ):  # fmt: skip
     cli.add_command(command)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.explain.attributions.mixtures import from_mixtures
-from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, Game, HasGame, Shares
+from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, Game, HasGame, Link, Shares
 from glasstream.models.predictors.predictor import Floats, Integers, Predictor
 
 Scale = Literal["additive", "prediction"]
@@ -34,7 +34,7 @@ class Attributed(NamedTuple):
     error: Floats
     base: Floats
     total: Floats
-    link: str
+    link: Link
 
     @property
     def residual(self) -> Floats:
@@ -76,7 +76,7 @@ class Attributor:
         self._game = None if game is not None and scale != ADDITIVE and game.link != IDENTITY else game
 
     @property
-    def link(self) -> str:
+    def link(self) -> Link:
         """What the explained scale is to the prediction."""
         return IDENTITY if self._game is None else self._game.link
 

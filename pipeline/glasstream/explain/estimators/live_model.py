@@ -101,6 +101,16 @@ class LiveModel:
         """Kinds of the features, in the same order."""
         return tuple(self._table.kinds)
 
+    @property
+    def table(self) -> FeatureTable:
+        """The features, as predictors take them."""
+        return self._table
+
+    @property
+    def labels(self) -> Mapping[Any, str] | None:
+        """Texts of the classes, by the classes of the model; None for regression."""
+        return self._labels if self.task == CLASSIFICATION else None
+
     def categories(self, slot: int) -> tuple[str, ...]:
         """Return the texts of a feature by code; empty unless its kind is text."""
         return tuple(self._table.categories[slot])

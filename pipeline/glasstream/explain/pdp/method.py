@@ -42,7 +42,7 @@ class _Drawing(Drawing):
     def numbers(self, width: int) -> int:
         return 2 * self.grids.settings.knots * width
 
-    def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
+    def fields(self, draws: Arrays, rows: NDArray[np.float64], features: FeatureTable, width: int) -> dict[str, Any]:
         """Return how to read the changes, and the texts of the categories among the grid points."""
         settings, kinds = self.grids.settings, features.kinds[:width]
         known = {slot: list(features.categories[slot]) for slot, kind in enumerate(kinds) if kind is Kind.TEXT}

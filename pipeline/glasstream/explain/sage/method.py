@@ -51,7 +51,7 @@ class _Drawing(Drawing):
         steps = max(1, width - 1) if self.settings.fresh or self.storage is not None else 1
         return width * (1 + steps * self.settings.inner_samples)
 
-    def fields(self, draws: Arrays, features: FeatureTable, width: int) -> dict[str, Any]:
+    def fields(self, draws: Arrays, rows: NDArray[np.float64], features: FeatureTable, width: int) -> dict[str, Any]:
         return {"corrected": self.settings.corrected}
 
     def state(self) -> dict[str, NDArray[Any]] | None:

@@ -19,7 +19,7 @@ from glasstream.base import form
 from glasstream.base.errors import StateError
 from glasstream.base.form import Before, Count
 from glasstream.explain.losses import LOSSES
-from glasstream.explain.method import HasCurves, MethodAggregator, Moment, OutputRecord, Signals
+from glasstream.explain.method import HasCurves, HasEvents, MethodAggregator, Moment, OutputRecord, Signals
 from glasstream.explain.registry import REGISTRY
 from glasstream.explain.sizes import REASON
 from glasstream.flow.aggregator.alarms import EVERY, Alarms
@@ -123,10 +123,13 @@ class StreamAggregator:
     _waiting: dict[int, _Waiting] = field(default_factory=dict)
     records: list[OutputRecord] = field(default_factory=list)
     """Published records that the caller has not taken yet."""
+    _by_event: list[HasEvents] = field(init=False)
+    """The methods that publish records of single events."""
     _curves: HasCurves | None = field(init=False)
-    """The method that has curves. It is looked up once, because `isinstance` of a protocol is slow."""
+    """The method that has curves. Both are looked up once, because `isinstance` of a protocol is slow."""
 
     def __post_init__(self) -> None:
+        self._by_event = [method for method in self.methods if isinstance(method, HasEvents)]
         self._curves = next((method for method in self.methods if isinstance(method, HasCurves)), None)
 
     @classmethod
@@ -135,7 +138,7 @@ class StreamAggregator:
         methods = [REGISTRY[name].aggregator(settings) for name in settings.explain.names]
         first_row = settings.explain.first_row
         timelines = [Timeline(BOTH, first_row - 1)]
-        if settings.explain.unlabelled:
+        if settings.explain.every_event:
             timelines = [Timeline(LABELLED, first_row - 1), Timeline(EFFECTS, -1)]
         alarms, incidents = Alarms.empty(settings), Incidents.empty(stream, settings)
         return cls(stream, settings, first_row, methods, timelines, alarms, incidents)
@@ -164,7 +167,7 @@ class StreamAggregator:
         FrameError
             The block's features contradict those of earlier blocks, so it does not belong to this stream.
         """
-        if block.count and bool(block.parts) != self.settings.explain.unlabelled:
+        if block.count and bool(block.parts) != self.settings.explain.every_event:
             raise FrameError(
                 f"contributions of stream {block.stream!r}, first row {block.first_row}: expected the parts of every "
                 "entry with explain.unlabelled, and none without; give all stages the same settings"
@@ -319,6 +322,8 @@ class StreamAggregator:
             methods = [method for method in self.methods if METHODS[method.name].part & timeline.part]
             entered = methods if own.start < own.stop else []
             signals.append({method.name: method.update(block, own) for method in entered})
+            for method in self._by_event:
+                self.records.extend(method.taken())
         return signals
 
     def _watch(

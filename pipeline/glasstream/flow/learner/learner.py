@@ -171,7 +171,7 @@ class StreamLearner:
         self._seqs: list[int] = []
         self._times: list[int | None] = []
         self._targets: list[float] = []
-        self._entries = Entries() if settings.explain.unlabelled else None
+        self._entries = Entries() if settings.explain.every_event else None
         self._passing: list[int] = []
         """Parts whose background and draws each event or label of the open block passes through, with
         `explain.unlabelled`."""
@@ -656,7 +656,7 @@ class StreamLearner:
                 staleness=self._staleness,
                 flush_before=self._flush_before,
                 watched=watched,
-                **self._background.fields(draws, self._features, width),
+                **self._background.fields(draws, block[chosen], self._features, width),
             )
         )
         self._flush_before = False

@@ -322,7 +322,7 @@ def _fixed(found: _Data, settings: Settings, models: PushedModels) -> FixedModel
 def _entries(found: _Data, number: int, seqs: int, settings: Settings) -> tuple[int, Entries | None]:
     """Return the number of rows, and those of the entries if effects need no label. `number` is the checkpoint's."""
     first = settings.explain.first_row
-    require((found.entries is not None) == settings.explain.unlabelled, "entries with explain.unlabelled only", _OF)
+    require((found.entries is not None) == settings.explain.every_event, "entries with explain.unlabelled only", _OF)
     if found.entries is None:
         return number, None
     rows, following, events, effects = found.entries

@@ -93,7 +93,7 @@ class Backlog:
         self._since: dict[str, dict[int, int]] = {}
         """The first entry of each version that the learner has made, per stream with snapshots of the predecessor.
         Needed if a version is not the number of its first entry."""
-        self._version_is_entry = settings.model.learns and not settings.explain.unlabelled
+        self._version_is_entry = settings.model.learns and not settings.explain.every_event
         self._requests: dict[str, _Stream] = {}
         self._request_bytes = 0
         self._turn = 0

@@ -576,7 +576,7 @@ class LearnerTask:
                     counts=_counts(stream.learner),
                     after=stream.after,
                     stalled=self._stalls_sent.get(name, ""),
-                    entries=stream.learner.entries if self.settings.explain.unlabelled else None,
+                    entries=stream.learner.entries if self.settings.explain.every_event else None,
                     model=stream.learner.pushed or "",
                     refused=self.core.refused.get(name, []),
                     newest=stream.newest,

@@ -40,6 +40,9 @@ _FORMS: Final = {
 _FIXED: Final = ("scored trees", "scored forms")
 """Forms of the snapshots of models in ONNX files, if these are translated."""
 
+_INDICES: Final = tuple(f"attributions.{name}" for name in ("output", "link", "inputs"))
+"""Arrays of contributions that are indices and codes."""
+
 
 def warm_up_explainer(settings: Settings) -> None:
     """Evaluate, and explain made-up blocks with, models of the forms to which the settings can lead.
@@ -85,7 +88,7 @@ def blocks(settings: Settings, task: Task, classes: Sequence[str]) -> Iterator[E
                 task=task.value,
                 loss=loss,
                 watched=settings.drift.finds_incidents,
-                **background.fields(draws, features, len(features.names)),
+                **background.fields(draws, x, features, len(features.names)),
             )
 
 
@@ -119,7 +122,7 @@ def _contributions(settings: Settings, classes: list[str]) -> Iterator[Contribut
         for name, (dtype, dims) in shapes.items():
             shape = tuple(sizes[str(dim)] for dim in dims)
             values[name] = (np.arange(np.prod(shape)).reshape(shape) % 7 + (number > BLOCKS // 2)).astype(dtype)
-        for name in ("isage.first", "isage.target", "target"):
+        for name in ("isage.first", "isage.target", "target", *_INDICES):
             if name in values:
                 values[name] = np.zeros_like(values[name])
         if "ipdp.points" in values:
@@ -133,8 +136,8 @@ def _contributions(settings: Settings, classes: list[str]) -> Iterator[Contribut
             epoch=0,
             partition=0,
             first_row=first,
-            row=first if settings.explain.unlabelled else 0,
-            parts=[methods.EFFECTS | methods.LABELLED] * ROWS if settings.explain.unlabelled else [],
+            row=first if settings.explain.every_event else 0,
+            parts=[methods.EFFECTS | methods.LABELLED] * ROWS if settings.explain.every_event else [],
             version=1,
             seqs=np.arange(first, first + ROWS),
             kind="ok",

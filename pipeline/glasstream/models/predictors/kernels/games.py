@@ -7,7 +7,7 @@ mean answer for the background rows. A model whose answer is no sum over trees o
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from glasstream.models.predictors.kernels.leaf_sets import LeafSets, places
 from glasstream.models.predictors.kernels.walk import Means
 from glasstream.models.predictors.predictor import Floats, Integers
 
+Link = Literal["identity", "logit", "log", "softmax"]
 IDENTITY: Final = "identity"
 LOGIT: Final = "logit"
 LOG: Final = "log"
 SOFTMAX: Final = "softmax"
-LINKS: Final = (IDENTITY, LOGIT, LOG, SOFTMAX)
+LINKS: Final[tuple[Link, ...]] = (IDENTITY, LOGIT, LOG, SOFTMAX)
 """What the scale on which Shapley values add up is to the prediction: itself, its log odds, its log, or scores whose
 softmax the probabilities are."""
 
@@ -56,7 +57,7 @@ class Shares(NamedTuple):
 class Game(Protocol):
     """The game of a model and background rows."""
 
-    link: str
+    link: Link
     """One of `LINKS`."""
 
     def play(self, rows: Floats, outputs: Integers) -> Shares:
@@ -123,7 +124,7 @@ class TreeGame:
         answers: Answers,
         column: Integers,
         sign: Floats,
-        link: str,
+        link: Link,
         answer: Callable[[Floats], Floats],
         background: Floats,
         cache_bytes: int,
@@ -154,7 +155,7 @@ class TreeGame:
         sets: LeafSets | None,
         answers: Callable[[LeafSets], "Answers | None"],
         columns: tuple[Integers, Floats],
-        link: str,
+        link: Link,
         answer: Callable[[Floats], Floats],
         background: Floats,
         cache_bytes: int,
@@ -236,7 +237,7 @@ class AdditiveGame:
         float64[R, d], at least as wide as the model.
     """
 
-    def __init__(self, terms: Callable[[Floats], Floats], intercept: Floats, link: str, background: Floats) -> None:
+    def __init__(self, terms: Callable[[Floats], Floats], intercept: Floats, link: Link, background: Floats) -> None:
         self.link = link
         self._terms, self._intercept = terms, intercept
         self._mean = terms(background).mean(axis=0)

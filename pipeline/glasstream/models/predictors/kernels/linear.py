@@ -8,7 +8,7 @@ import numpy as np
 from glasstream.models.predictors.arrays import Array, as_rows, require, sealed
 from glasstream.models.predictors.compiled import choice
 from glasstream.models.predictors.kernels import linear_forms
-from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, LOG, LOGIT, AdditiveGame
+from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, LOG, LOGIT, AdditiveGame, Link
 from glasstream.models.predictors.kernels.linear_forms import Forms
 from glasstream.models.predictors.kernels.tables import TablePredictor
 from glasstream.models.predictors.kernels.variant_rows import built_up_count, requested, sealed_variants
@@ -84,7 +84,8 @@ class LinearPredictor(TablePredictor):
 
         None for one-vs-rest, whose probabilities have no scale on which features add up.
         """
-        link = {"identity": IDENTITY, "exponential": LOG, "binary": LOGIT}.get(self._link)
+        links: dict[str, Link] = {"identity": IDENTITY, "exponential": LOG, "binary": LOGIT}
+        link = links.get(self._link)
         if link is None:
             return None
         sign = np.array([-1.0, 1.0]) if self._link == "binary" else np.ones(1)

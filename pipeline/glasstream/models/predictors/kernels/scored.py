@@ -7,7 +7,7 @@ import numpy as np
 
 from glasstream.models.predictors.arrays import Array, read_tuple, require, sealed_tuple
 from glasstream.models.predictors.compiled import choice, texts
-from glasstream.models.predictors.kernels.games import IDENTITY, LOGIT, SOFTMAX
+from glasstream.models.predictors.kernels.games import IDENTITY, LOGIT, SOFTMAX, Link
 from glasstream.models.predictors.kernels.scores import LABELS, TRANSFORMS, finished
 from glasstream.models.predictors.predictor import CLASSIFICATION, REGRESSION, Floats, Integers, Output, Task
 
@@ -57,7 +57,7 @@ class Scored:
         self._tables = sealed_tuple(self.Tables, tables)
         self._check(self._tables, len(features), self._scores)
 
-    def _scale(self) -> tuple[str, Integers, Floats] | None:
+    def _scale(self) -> tuple[Link, Integers, Floats] | None:
         """Return the link to the scale on which an output is a score, its score, and the sign (see `games.TreeGame`).
 
         None if there is no such scale.
@@ -66,9 +66,8 @@ class Scored:
         score, sign = np.arange(max(1, len(self.classes))), np.ones(max(1, len(self.classes)))
         if label != "greatest":
             score, sign = np.zeros(2, np.int64), np.array([-1.0, 1.0])
-        link = {"none": IDENTITY, "logistic": LOGIT, "softmax": SOFTMAX}[transform] if label == "greatest" else IDENTITY
-        if label == "above zero":
-            link = LOGIT
+        links: dict[str, Link] = {"none": IDENTITY, "logistic": LOGIT, "softmax": SOFTMAX}
+        link = links[transform] if label == "greatest" else LOGIT if label == "above zero" else IDENTITY
         return None if shares and link != SOFTMAX else (link, score, sign)
 
     def _answered(self, scores: Floats) -> Output:

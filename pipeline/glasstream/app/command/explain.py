@@ -1,0 +1,135 @@
+"""`glasstream explain`: why events were predicted as they were."""
+
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from glasstream.app.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
+from glasstream.app.terminal import say
+
+if TYPE_CHECKING:
+    from glasstream.flow.settings import Settings
+    from glasstream_topics.attributions import Attribution
+
+_LAST: Final = 3
+"""Number of events that are explained unless some are named."""
+
+
+@click.command(short_help="Show what each feature contributed to predictions.")
+@click.option("--stream", help="Only events of this stream.")
+@click.option("--id", "ids", multiple=True, help="The event with this id. Can be repeated.")
+@click.option(
+    "--seq",
+    "seqs",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="The event with this number, the field `seq` of `predictions`. Can be repeated.",
+)
+@click.option(
+    "--last", type=click.IntRange(min=1), help=f"The newest events, if none is named.  [default: {_LAST}]", metavar="N"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the records, one JSON object per line.")
+@data_option
+@settings_options(A_BROKER_OR_DATA)
+def explain(
+    stream: str | None,
+    ids: tuple[str, ...],
+    seqs: tuple[int, ...],
+    last: int | None,
+    as_json: bool,
+    data: Path | None,
+    **common: Any,
+) -> int:
+    """Show what each feature contributed to predictions, from the topic `attributions`.
+
+    The stages write this topic if explain.methods contains `attributions`. Of an event that was explained in several
+    epochs of its stream, the newest is shown.
+    """
+    if (ids or seqs) and last is not None:
+        raise click.UsageError("--last: expected it without --id and --seq, which name the events")
+    from glasstream.app.command.expect import reached
+    from glasstream_topics.attributions import JSON
+
+    with reached(load_settings(common), data) as settings:
+        wanted = _numbers(settings, stream, ids) if ids else set[tuple[str | None, int]]()
+        wanted |= {(stream, seq) for seq in seqs}
+        found = _read(settings, stream, wanted if ids or seqs else None, last or _LAST)
+    for place, one in enumerate(found):
+        if as_json:
+            fields = msgspec.structs.asdict(one)
+            del fields["schema_version"]
+            click.echo(JSON.write(fields))
+            continue
+        if place:
+            say("")
+        background = f"{one.background.rows:,} rows of before event {one.background.event:,}"
+        accuracy = "exact" if one.exact else "estimated"
+        say(f"{one.stream}, event {one.seq:,}: {one.sentence()}")
+        say(f"model version {one.model_version:,}, {accuracy}, against {background}")
+        for line in one.waterfall():
+            say(f"  {line}")
+    missing = wanted - {key for one in found for key in ((one.stream, one.seq), (None, one.seq))}
+    for name, seq in sorted(missing, key=str):
+        say(
+            f"event {seq:,} of stream {name or 'any'}: expected a record on {settings.prefix}attributions, found none: "
+            "it was not explained, not yet, or the record has expired; compute it with `glasstream replay --set "
+            "explain.methods=attributions --out DIR`",
+            err=True,
+        )
+    if not found and not wanted:
+        say(
+            f"no records on {settings.prefix}attributions: start the stages with explain.methods=attributions", err=True
+        )
+    return 0 if found and not missing else 1
+
+
+def _numbers(settings: "Settings", stream: str | None, ids: tuple[str, ...]) -> set[tuple[str | None, int]]:
+    """Return the streams and numbers of events by their ids.
+
+    Raises
+    ------
+    InputError
+        No prediction has one of the ids.
+    """
+    from glasstream.base.errors import InputError
+    from glasstream_topics import consume
+
+    wanted, found = set(ids), dict[str, set[tuple[str | None, int]]]()
+    with consume.predictions(
+        settings.broker, prefix=settings.prefix, streams=stream, follow=False, damaged="skip", kafka=settings.kafka
+    ) as records:
+        for record in records:
+            if record.id in wanted:
+                found.setdefault(record.id, set()).add((record.stream, record.seq))
+    if unknown := sorted(wanted - found.keys()):
+        raise InputError(
+            f"--id: expected ids of events on {settings.prefix}predictions, got {', '.join(map(repr, unknown))}; the "
+            "events were not predicted, or their predictions have expired"
+        )
+    return set().union(*found.values())
+
+
+def _read(
+    settings: "Settings", stream: str | None, wanted: set[tuple[str | None, int]] | None, last: int
+) -> "list[Attribution]":
+    """Return the wanted records, the newest epoch of each event, or the last ones if none is named."""
+    from glasstream_topics import consume
+
+    newest: deque[Attribution] = deque(maxlen=last)
+    named: dict[tuple[str, int], Attribution] = {}
+    with consume.attributions(
+        settings.broker, prefix=settings.prefix, streams=stream, follow=False, damaged="skip", kafka=settings.kafka
+    ) as records:
+        for record in records:
+            if wanted is None:
+                newest.append(record)
+            elif (record.stream, record.seq) in wanted or (None, record.seq) in wanted:
+                before = named.get((record.stream, record.seq))
+                if before is None or before.epoch <= record.epoch:
+                    named[record.stream, record.seq] = record
+    if records.damaged:
+        say(f"skipped records of {settings.prefix}attributions that cannot be read: {records.damaged:,}", err=True)
+    return list(newest) if wanted is None else list(named.values())

@@ -1,0 +1,327 @@
+"""The method `attributions`: the contribution of each feature to the prediction of each event."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasstream.base.draws import Purpose, stream_key, uniform
+from glasstream.base.errors import StateError
+from glasstream.base.jit import kernel
+from glasstream.events.features import FeatureTable, Kind
+from glasstream.explain.attributions.game import ADDITIVE, Attributor, Scale
+from glasstream.explain.importance import ImportanceAggregator
+from glasstream.explain.method import Arrays, Drawing, Method, OutputRecord, Passing, Signals
+from glasstream.explain.sampling.reservoir import Drawn, Reservoir, Wanted
+from glasstream.explain.settings import MethodSettings
+from glasstream.models.predictors.kernels.games import LINKS
+from glasstream.models.predictors.predictor import NO_LABEL, Floats, Integers, Predictor
+from glasstream_topics import attributions
+from glasstream_topics.contributions import Contributions
+from glasstream_topics.methods import EFFECTS, LARGEST
+from glasstream_topics.requests import Attributed, ExplainRequest
+
+MOST_RESIDUAL: Final = 1e-9
+"""Largest difference between a prediction and the sum of its parts, relative to what is added."""
+_NUMBERS: Final = ("base", "explained", "prediction")
+_COUNTS: Final = ("output", "link", "rows", "event")
+_CHOICE: Final = int(Purpose.ATTRIBUTIONS)
+_NOTHING: Final = Wanted()
+_KEPT: Final = 4
+"""Number of models, with background rows, of which weights are kept."""
+
+
+class _Drawing(Drawing):
+    """Keep a sample of the events, and draw from it every `refresh` events the rows with which events are compared.
+
+    The first rows are drawn at the first event that is explained, then before each event whose number is a multiple of
+    `refresh`.
+    """
+
+    def __init__(self, settings: MethodSettings, key: NDArray[np.uint64]) -> None:
+        own = settings.attributions
+        self._share, self._refresh = own.share, own.refresh
+        self._fields = Attributed(
+            own.scale,
+            own.output or "",
+            -LARGEST if own.low is None else own.low,
+            LARGEST if own.high is None else own.high,
+            own.largest,
+            settings.explain.sampling,
+        )
+        self._sample = Reservoir.empty(own.rows, settings.explain.sampling, key)
+        self._events = 0
+        self._rows, self._event = np.empty((0, 0)), -1
+        """The background rows, and the event before which they were drawn."""
+
+    def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
+        block, _, first, start = rows
+        count, width = block.shape
+        anchor = np.full(rows.explained, -1, np.int64)
+        backgrounds: list[tuple[int, Floats]] = []
+        done = 0
+        for place in range(max(0, start - first), count):
+            number = first + place
+            if self._event < 0 or number % self._refresh == 0:
+                self._enter(block[done:place], first + done)
+                done = place
+                if self._sample.held(number).shape[0]:
+                    self._rows, self._event = self._sample.held(number).copy(), number
+            if self._event >= 0 and (not backgrounds or backgrounds[-1][0] != self._event):
+                backgrounds.append((self._event, self._rows))
+            anchor[place - count] = len(backgrounds) - 1
+        self._enter(block[done:], first + done)
+        _choose(self._sample.key, first + count - len(anchor), self._share, anchor)
+        sizes = [len(held) for _, held in backgrounds]
+        return {
+            "attributions": np.concatenate([np.empty((0, width)), *(_wide(held, width) for _, held in backgrounds)]),
+            "attributions.first": np.cumsum([0, *sizes])[:-1].astype(np.int64),
+            "attributions.anchor": anchor,
+            "attributions.event": np.array([event for event, _ in backgrounds], np.int64),
+        }
+
+    def _enter(self, block: Floats, first: int) -> None:
+        if len(block):
+            self._sample.serve(np.ascontiguousarray(block), first, first + len(block), _NOTHING)
+            self._events = first + len(block)
+
+    def numbers(self, width: int) -> int:
+        return 1  # a block has one background or two; a block that is too large is cut
+
+    def fields(self, draws: Arrays, rows: Floats, features: FeatureTable, width: int) -> dict[str, Any]:
+        known = {slot: list(features.categories[slot]) for slot in range(width) if features.kinds[slot] is Kind.TEXT}
+        return {"attributed": self._fields, "texts": _texts(rows, known)}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        counts = np.array([self._events, self._event], np.int64)
+        return {"sample": self._sample.held(self._events), "rows": self._rows, "counts": counts}
+
+    def restore(self, arrays: Arrays, features: FeatureTable) -> None:
+        if arrays.keys() != {"sample", "rows", "counts"}:
+            raise StateError(f"attributions: expected a sample, rows and counts, got {', '.join(arrays):.60}")
+        sample, rows, counts = arrays["sample"], arrays["rows"], arrays["counts"]
+        if counts.dtype != np.int64 or counts.shape != (2,) or not -1 <= counts[1] <= counts[0]:
+            raise StateError("attributions: expected the numbers of events, and of the event of the background rows")
+        events, event = counts.tolist()
+        for array, most in ((sample, min(events, self._sample.size)), (rows, min(event, self._sample.size))):
+            if array.dtype != np.float64 or array.ndim != 2 or len(array) != max(0, most):
+                raise StateError(f"attributions: expected {max(0, most)} rows of numbers, got {array.shape}")
+            if array.shape[1] > len(features) or not features.can_hold(array):
+                raise StateError("attributions: expected rows with values of the stream's features")
+        self._sample.hold(sample)
+        self._events, self._event, self._rows = events, event, rows
+
+
+def _wide(rows: Floats, width: int) -> Floats:
+    """Return rows with new features, which are absent."""
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=np.nan)
+
+
+@kernel
+def _choose(key, first, share, anchor):  # type: ignore[no-untyped-def]
+    """Set the background of events that are not chosen to -1. `first` is the number of the first event."""
+    for i in range(anchor.size):
+        if uniform(key, first + i, _CHOICE, 0) >= share:
+            anchor[i] = -1
+
+
+def _texts(rows: Floats, known: Mapping[int, Any]) -> dict[int, dict[int, str]]:
+    """Return the texts of the categories in rows, by slot and code."""
+    found = {}
+    for slot, texts in known.items():
+        codes = np.unique(rows[:, slot])
+        found[slot] = {int(code): texts[int(code)] for code in codes[~np.isnan(codes)].tolist()}
+    return found
+
+
+class _Aggregator(ImportanceAggregator):
+    """Publish the contributions of each event, and smooth their absolute values."""
+
+    name: ClassVar[str] = "attributions"
+
+    def __init__(self, settings: MethodSettings) -> None:
+        super().__init__(settings)
+        self._records: list[OutputRecord] = []
+
+    def update(self, block: Contributions, rows: slice) -> Signals:
+        values = {name: block.values[f"attributions.{name}"][rows] for name in (*_NUMBERS, *_COUNTS, "error", "inputs")}
+        contributions, seqs = block.values["attributions"][rows], block.seqs[block.has(EFFECTS)][rows]
+        chosen = np.flatnonzero(values["output"] >= 0)
+        if len(chosen):
+            self.smoothing.update(np.abs(contributions[chosen]))
+        key = attributions.key(block.stream)
+        for place in chosen.tolist():
+            value = self._encode(block, int(seqs[place]), contributions[place], values, place)
+            self._records.append(OutputRecord(attributions.TOPIC.name, key, value))
+        return {}
+
+    def taken(self) -> list[OutputRecord]:
+        """Return the records of the newest events, once."""
+        records, self._records = self._records, []
+        return records
+
+    def _encode(self, block: Contributions, seq: int, contributions: Floats, values: Arrays, place: int) -> bytes:
+        most, error, inputs = self.settings.attributions.largest, values["error"][place], values["inputs"][place]
+        order = np.argsort(-np.abs(contributions), kind="stable")
+        shown = [slot for slot in order[:most].tolist() if contributions[slot] != 0.0]
+        others = np.ones(contributions.size, np.bool_)
+        others[shown] = False
+        output = int(values["output"][place])
+        base, explained, prediction = (float(values[name][place]) for name in _NUMBERS)
+        return attributions.encode(
+            epoch=self.settings.epoch,
+            stream=block.stream,
+            seq=seq,
+            model_version=block.version,
+            output=block.classes[output] if block.classes else None,
+            prediction=prediction,
+            link=LINKS[int(values["link"][place])],
+            explained=explained,
+            base=base,
+            background=attributions.Background(
+                int(values["rows"][place]), int(values["event"][place]), self.settings.explain.sampling
+            ),
+            exact=not error.any(),
+            contributions=[
+                attributions.Contribution(
+                    block.names[slot], _value(block, slot, inputs[slot]), float(contributions[slot]), float(error[slot])
+                )
+                for slot in shown
+            ],
+            others=float(contributions[others].sum()),
+        )
+
+
+def _value(block: Contributions, slot: int, value: float) -> float | bool | str | None:
+    """Return the value of a feature as the event had it."""
+    if np.isnan(value):
+        return None
+    kind = block.kinds[slot]
+    return block.texts[slot][int(value)] if kind == Kind.TEXT else bool(value) if kind == Kind.BOOLEAN else float(value)
+
+
+class Attributions(Method):
+    """Interventional Shapley values of predictions."""
+
+    name = "attributions"
+
+    def __init__(self) -> None:
+        self._made: tuple[tuple[Predictor, bytes, Attributor], ...] = ()
+        """What was computed last, the newest first: pure functions of a model and background rows."""
+
+    def drawing(self, settings: MethodSettings, key: NDArray[np.uint64]) -> _Drawing:
+        return _Drawing(settings, key)
+
+    def explainer(
+        self, block: ExplainRequest, predictor: Predictor, targets: NDArray[np.float64]
+    ) -> Callable[[slice], dict[str, NDArray[Any]]]:
+        asked = block.attributed
+        if asked is None:
+            raise StateError("expected how predictions are attributed, got nothing")  # a decoded block always has it
+        rows, first = block.draws["attributions"], block.draws["attributions.first"]
+        bounds = [*first.tolist(), len(rows)]
+        anchor, event = block.draws["attributions.anchor"], block.draws["attributions.event"]
+
+        def explain(part: slice) -> dict[str, NDArray[Any]]:
+            x, seqs, anchors = block.x[part], block.seqs[part], anchor[part]
+            found = _Found(len(x), x.shape[1])
+            said = predictor.evaluate(x)
+            outputs = np.zeros(len(x), np.int64) if not predictor.classes else said.labels
+            found.answer(said.values, outputs)
+            wanted = _wanted(asked, predictor, outputs, found.prediction) & (anchors >= 0)
+            for place in np.unique(anchors[wanted]).tolist():
+                chosen = np.flatnonzero(wanted & (anchors == place))
+                background = rows[bounds[place] : bounds[place + 1]]
+                attributor = self._attributor(predictor, background, asked, block.stream)
+                found.add(attributor, chosen, x, outputs, seqs, len(background), int(event[place]))
+            return found.arrays()
+
+        return explain
+
+    def _attributor(self, predictor: Predictor, background: Floats, asked: Attributed, stream: str) -> Attributor:
+        identity = background.tobytes() + asked.scale.encode()
+        for made in self._made:
+            if made[0] is predictor and made[1] == identity:
+                return made[2]
+        scale: Scale = "additive" if asked.scale == ADDITIVE else "prediction"
+        attributor = Attributor(predictor, background, scale, key=stream_key(0, stream))
+        self._made = ((predictor, identity, attributor), *self._made[: _KEPT - 1])
+        return attributor
+
+    def aggregator(self, settings: MethodSettings) -> _Aggregator:
+        return _Aggregator(settings)
+
+    def finite(self, values: Arrays) -> NDArray[np.bool_]:
+        """Return the events whose contributions add up; an event that is not explained has none."""
+        own, base, explained = (values[f"attributions{name}"] for name in ("", ".base", ".explained"))
+        size = np.maximum(1.0, np.abs(base) + np.abs(explained) + np.abs(own).sum(axis=1))
+        adds_up = np.abs(base + own.sum(axis=1) - explained) <= MOST_RESIDUAL * size
+        return np.asarray(adds_up & (np.abs(own) <= LARGEST).all(axis=1) & (size <= LARGEST))
+
+    def part(self, block: ExplainRequest, rows: slice) -> dict[str, Any]:
+        draws = block.draws
+        anchor = draws["attributions.anchor"][rows]
+        used = np.unique(anchor[anchor >= 0])
+        place = np.full(len(draws["attributions.first"]) + 1, -1, np.int64)  # the last one is for those without any
+        place[used] = np.arange(len(used))
+        bounds = [*draws["attributions.first"].tolist(), len(draws["attributions"])]
+        kept = [draws["attributions"][bounds[one] : bounds[one + 1]] for one in used.tolist()]
+        known = {slot: block.texts.get(slot, {}) for slot, kind in enumerate(block.kinds) if kind == Kind.TEXT}
+        return {
+            "draws": {
+                "attributions": np.concatenate([draws["attributions"][:0], *kept]),
+                "attributions.first": np.cumsum([0, *map(len, kept)])[:-1].astype(np.int64),
+                "attributions.anchor": place[anchor],
+                "attributions.event": draws["attributions.event"][used],
+            },
+            "texts": _texts(block.x[rows], known),
+        }
+
+    def drawn(self, draws: Arrays, slot: int, width: int) -> NDArray[np.float64]:
+        return np.asarray(draws["attributions"][:, slot])
+
+
+def _wanted(asked: Attributed, predictor: Predictor, outputs: Integers, prediction: Floats) -> NDArray[np.bool_]:
+    """Return the events that the settings choose by their predictions."""
+    wanted = (outputs != NO_LABEL) & (prediction >= asked.low) & (prediction <= asked.high)
+    if asked.output:
+        names = np.array([*predictor.classes, ""])
+        wanted &= names[outputs] == asked.output
+    return np.asarray(wanted)
+
+
+class _Found:
+    """The contributions of some events; all 0 for those that are not explained."""
+
+    def __init__(self, count: int, width: int) -> None:
+        self.values, self.error, self.inputs = (np.zeros((count, width)) for _ in range(3))
+        self.base, self.explained, self.prediction = (np.zeros(count) for _ in range(3))
+        self.output = np.full(count, -1, np.int64)
+        self.link, self.rows, self.event = (np.zeros(count, np.int64) for _ in range(3))
+
+    def answer(self, values: Floats, outputs: Integers) -> None:
+        """Take the predictions."""
+        if values.shape[1]:
+            self.prediction = np.ascontiguousarray(values[np.arange(len(values)), outputs])
+
+    def add(
+        self,
+        attributor: Attributor,
+        chosen: Integers,
+        x: Floats,
+        outputs: Integers,
+        seqs: Integers,
+        rows: int,
+        event: int,
+    ) -> None:
+        """Explain the chosen events."""
+        made = attributor.explain(x[chosen], outputs[chosen], seqs[chosen])
+        self.values[chosen], self.error[chosen], self.inputs[chosen] = made.values, made.error, x[chosen]
+        self.base[chosen], self.explained[chosen], self.output[chosen] = made.base, made.total, outputs[chosen]
+        self.link[chosen], self.rows[chosen], self.event[chosen] = LINKS.index(made.link), rows, event
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays that `glasstream_topics.methods` declares."""
+        found = {name: getattr(self, name) for name in (*_NUMBERS, *_COUNTS, "error", "inputs")}
+        return {"attributions": self.values, **{f"attributions.{name}": array for name, array in found.items()}}

@@ -1,0 +1,186 @@
+"""`attributions`: why one event was predicted as it was, labelled or not."""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from glasstream_topics.contract import Natural, Positive, Topic, stream_key
+from glasstream_topics.notebook import Shown, bar, table
+from glasstream_topics.record import Json
+
+LINKS: Final = {
+    "identity": "the prediction",
+    "logit": "the log odds of the prediction",
+    "log": "the log of the prediction",
+    "softmax": "the score of the class, before softmax",
+}
+"""What the explained number is, by link."""
+
+_Error = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Contribution(msgspec.Struct, frozen=True):
+    """One feature's part in the prediction.
+
+    Attributes
+    ----------
+    feature
+        name of the feature.
+    value
+        value of the feature in the event; null if it is absent.
+    contribution
+        Shapley value: what the feature adds to the explained number, on average over all orders in which the features
+        of a background row can be replaced by those of the event.
+    error
+        standard error of the contribution; 0 if it is exact.
+    """
+
+    feature: str
+    value: float | bool | str | None
+    contribution: float
+    error: _Error
+
+
+class Background(msgspec.Struct, frozen=True):
+    """The rows with which an event is compared.
+
+    Attributes
+    ----------
+    rows
+        number of rows.
+    event
+        number of the event, among those of the stream, before which they were drawn from the sample of the stream.
+    sampling
+        distribution of the sample.
+    """
+
+    rows: Positive
+    event: Natural
+    sampling: str
+
+
+class Attribution(Shown, msgspec.Struct, frozen=True):
+    """One event. `base`, all contributions and `others` add up to `explained`.
+
+    Attributes
+    ----------
+    epoch
+        epoch of the stream, from 0 on; it rises when the stream starts over.
+    stream
+        name of the stream: the key of its messages.
+    seq
+        number of the event among the accepted events of its stream in this epoch, as in `predictions`.
+    model_version
+        version of the model that is explained. The record in `predictions` is of a model that has learned further rows.
+    output
+        the class that this model predicts; null for a regression.
+    prediction
+        its probability; for a regression the predicted number.
+    link
+        what `explained` is to `prediction`: `identity` (the same), `logit`, `log` or `softmax`.
+    explained
+        the number that is explained.
+    base
+        mean of this number over the background rows.
+    background
+        the background rows.
+    exact
+        whether the contributions are exact, but for rounding.
+    contributions
+        the largest contributions, by their absolute values.
+    others
+        sum of the contributions of all other features.
+    """
+
+    schema_version: Literal[1]
+    epoch: Natural
+    stream: str
+    seq: Natural
+    model_version: Natural
+    output: str | None
+    prediction: float
+    link: Literal["identity", "logit", "log", "softmax"]
+    explained: float
+    base: float
+    background: Background
+    exact: bool
+    contributions: list[Contribution]
+    others: float
+
+    def sentence(self) -> str:
+        """Return the sum in words.
+
+        >>> one = Contribution("age", 19.0, 0.3, 0.0)
+        >>> Attribution(1, 0, "loans", 7, 3, "bad", 0.81, "identity", 0.81, 0.32, None, True, [one], 0.19).sentence()
+        '0.81 (probability of bad) = 0.32 for the average event, +0.3 because age = 19, +0.19 for all other features'
+        """
+        what = {"identity": "prediction", "logit": "log odds", "log": "log", "softmax": "score"}[self.link]
+        if self.output is not None:
+            what = f"{'probability' if self.link == 'identity' else what} of {self.output}"
+        parts = [f"{self.base:.3g} for the average event"]
+        parts += [f"{one.contribution:+.3g} because {one.feature} {_is(one.value)}" for one in self.contributions]
+        if self.others:
+            parts.append(f"{self.others:+.3g} for all other features")
+        return f"{self.explained:.3g} ({what}) = {', '.join(parts)}"
+
+    def waterfall(self, width: int = 40) -> list[str]:
+        """Return the sum as lines of text, with bars of up to `width` characters, from the average event down."""
+        steps = [("average event", self.base)]
+        steps += [(f"{one.feature} {_is(one.value)}", one.contribution) for one in self.contributions]
+        if self.others:
+            steps.append(("all other features", self.others))
+        ends = [self.base]
+        for _, value in steps[1:]:
+            ends.append(ends[-1] + value)
+        low, high = min(ends), max(ends)
+        scale = (width - 1) / (high - low) if high > low else 0.0
+        last = _short(LINKS[self.link].removeprefix("the "))
+        names = max(len(last), *(len(_short(name)) for name, _ in steps))
+        lines = [f"{_short(steps[0][0]):<{names}}  {self.base:>10.4g}  {' ' * round((self.base - low) * scale)}│"]
+        for (name, value), begin in zip(steps[1:], ends, strict=False):
+            first, end = sorted((round((begin - low) * scale), round((begin + value - low) * scale)))
+            drawn = " " * first + ("█" if value >= 0.0 else "░") * max(1, end - first)
+            lines.append(f"{_short(name):<{names}}  {value:>+10.4g}  {drawn}")
+        lines.append(f"{last:<{names}}  {self.explained:>10.4g}  {' ' * round((ends[-1] - low) * scale)}│")
+        return lines
+
+    def _repr_html_(self) -> str:
+        largest = max((abs(one.contribution) for one in self.contributions), default=0.0)
+        rows: list[tuple[Any, ...]] = [("average event", None, self.base, "")]
+        rows += [
+            (one.feature, one.value, one.contribution, bar(one.contribution, largest)) for one in self.contributions
+        ]
+        rows += [("all other features", None, self.others, bar(self.others, largest))]
+        rows += [(LINKS[self.link], None, self.explained, "")]
+        shown = table(self.sentence(), ("feature", "value", "contribution", ""), rows)
+        return shown + super()._repr_html_()
+
+
+_NAME: Final = 40
+"""Largest number of characters of a name in a waterfall."""
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+
+
+def _is(value: float | bool | str | None) -> str:
+    if value is None:
+        return "is absent"
+    if isinstance(value, bool):
+        return f"is {str(value).lower()}"
+    return f"= {value:.4g}" if isinstance(value, float | int) else f"= {value}"
+
+
+JSON: Final = Json("attributions", Attribution)
+encode: Final = JSON.encode
+decode: Final = JSON.decode
+key: Final = stream_key
+
+TOPIC: Final = Topic(
+    name="attributions",
+    title="Contributions to a prediction",
+    holds="what each feature contributed to the prediction of one event",
+    written_by=("aggregator",),
+    json=JSON,
+)
