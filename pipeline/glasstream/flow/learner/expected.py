@@ -300,7 +300,7 @@ class ExpectedPerformance:
                 for one, ((mean, spread), more) in enumerate(zip(moments, beyond, strict=True)):
                     error[one] += more - weight * mean
                     variance[one] += spread * (squared + weight * weight * told)
-            errors = [abs(one) / sqrt(of) if of else 0.0 for one, of in zip(error, variance, strict=True)]
+            errors = [abs(one) / sqrt(of) if of > 0.0 else 0.0 for one, of in zip(error, variance, strict=True)]
             self._errors = [*self._errors[1 - _KEPT :], (errors[0], errors[1])]
         self._frozen = [*self._frozen[-1:], now.copy()]
 

@@ -341,6 +341,9 @@ class StreamDetector:
             setattr(made, name, getattr(saved, name))
         latest = max(settings.novelty.window, saved.labelled + settings.novelty.stride)
         form.expect(saved.next_due <= latest, f"the next map at {latest} labels at most", saved.next_due, _OF)
+        form.expect(
+            saved.seqs <= MOST // 2, f"events up to {MOST // 2}, so that later ones can be counted", saved.seqs, _OF
+        )
         form.expect(saved.labelled <= saved.seqs, f"labels of {saved.seqs} events at most", saved.labelled, _OF)
         if saved.pending is not None:
             own = form.part("pending/", arrays)
