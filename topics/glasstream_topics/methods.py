@@ -86,8 +86,8 @@ class Method:
 
     @property
     def per_feature(self) -> bool:
-        """Whether the method returns one contribution per row and feature."""
-        return self.values[self.name][1] == ("rows", "d")
+        """Whether the method returns one contribution per row (or event) and feature."""
+        return self.values[self.name][1][1:] == ("d",)
 
 
 def _ipfi_draws(request: "ExplainRequest") -> Iterator[str]:

@@ -24,6 +24,7 @@ from glasstream.kafka.stages.names import fingerprint, topic
 from glasstream.models.predictors.predictor import Predictor
 from glasstream_topics import contributions, events, progress_learner
 from glasstream_topics.contributions import Contributions
+from glasstream_topics.methods import EFFECTS
 from glasstream_topics.progress_learner import LearnerPartitionProgress, LearnerStreamProgress
 from glasstream_topics.requests import ExplainRequest
 from tests.support.late_labels import apart
@@ -231,3 +232,18 @@ def test_settings_are_adopted_but_no_module_is_named_by_a_record(deployment: Dep
     assert not any(name.startswith("version.") for name in log.defaults)
     named = replace(log, learner={**log.learner, "model.name": "os:abort"})
     assert "model.name" not in named.defaults
+
+
+def test_contributions_to_a_prediction_can_be_computed_where_they_were_not_published(deployment: Deployment) -> None:
+    loop = deployment.run("explain.methods=ipfi,attributions", log=packed(MADE))
+    wanted = {
+        int(seq): dict(zip(answer.names, answer.values["attributions"][at].tolist(), strict=True))
+        for answer in loop.answers
+        if answer.kind == "ok"
+        for at, seq in enumerate(answer.seqs[answer.has(EFFECTS)].tolist())
+    }
+    found = [orjson.loads(line) for line in deployment.replay(UNLABELLED + 50, 100).splitlines()]
+    assert {one["seq"]: one["contributions"]["attributions"] for one in found} == {
+        seq: wanted[seq] for seq in (UNLABELLED + 50, 100)
+    }
+    assert all(one["published"]["equal"] for one in found)

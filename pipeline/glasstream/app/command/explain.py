@@ -76,7 +76,7 @@ def explain(
         say(
             f"event {seq:,} of stream {name or 'any'}: expected a record on {settings.prefix}attributions, found none: "
             "it was not explained, not yet, or the record has expired; compute it with `glasstream replay --set "
-            "explain.methods=attributions --out DIR`",
+            f"explain.methods=attributions --stream {name or 'STREAM'} --seq {seq}`",
             err=True,
         )
     if not found and not wanted:
