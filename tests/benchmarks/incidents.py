@@ -585,6 +585,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one adaptive tree for each stream of `faults`")
     parser.add_argument("--models", default="tree,forest")
     parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--first-seed", type=int, default=0, help="seed of the first repetition of a stream")
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--budget", type=float, default=0.5)
     parser.add_argument("--processes", type=int, default=2)
@@ -602,7 +603,7 @@ def main() -> None:
     done = {(one.kind, one.data, one.model, one.seed) for one in outcomes}
     tasks = [
         (kind, name, model, seed, given.rows, given.budget)
-        for seed in range(given.repetitions)
+        for seed in range(given.first_seed, given.first_seed + given.repetitions)
         for kind in kinds.get(given.what, [given.what])
         for name in (["agrawal"] if given.what == "bundled" else (given.data or ",".join(REPORTED)).split(","))
         for model in given.models.split(",")

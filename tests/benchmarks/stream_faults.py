@@ -448,5 +448,7 @@ def graded(record: Incident | None, fault: Fault, names: set[str]) -> str:
 
 
 def _factor_fits(told: Affected, fault: Fault) -> bool:
-    """Return whether a factor is the true one, but for 5 %."""
-    return told.factor is not None and fault.factor is not None and abs(told.factor / fault.factor - 1.0) <= 0.05
+    """Return whether the interval of a factor holds the true one."""
+    if told.factor_low is None or told.factor_high is None or fault.factor is None:
+        return False
+    return told.factor_low <= fault.factor <= told.factor_high

@@ -46,7 +46,7 @@ class CountingWatch:
         row = self.since
         sums = [float(number) for number in self.sums]
         return Incident(
-            schema_version=1,
+            schema_version=2,
             epoch=self.epoch,
             stream=self.stream,
             incident=self.count // EVERY,
@@ -63,6 +63,8 @@ class CountingWatch:
             loss_after=sums[2],
             summary=f"{self.count} rows, the last with {label}, {rows.inputs[at].tolist()} of kinds {[*rows.kinds]}.",
             evidence=[Evidence("input", None, row, number, None, self.budget) for number in sums],
+            rule="unknown",
+            muted=[],
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

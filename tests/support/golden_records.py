@@ -285,7 +285,7 @@ def alarm_of_loss() -> bytes:
 
 def incident() -> incidents.Incident:
     return incidents.Incident(
-        schema_version=1,
+        schema_version=2,
         epoch=0,
         stream="agrawal",
         incident=2,
@@ -297,18 +297,20 @@ def incident() -> incidents.Incident:
         weight=0.75,
         alternatives=[incidents.Alternative("data_moved", 0.25)],
         features=[
-            incidents.Affected("age", "scaled", factor=0.125),
+            incidents.Affected("age", "scaled", factor=0.125, factor_low=0.0625, factor_high=0.25),
             incidents.Affected("car", "swapped", other="loan"),
             incidents.Affected("salary", None),
         ],
         loss_name="brier",
         loss_before=0.125,
         loss_after=0.5,
-        summary="Since row 1,200, all values of age are multiplied by 0.125; the loss rose from 0.125 to 0.5.",
+        summary="age is multiplied by about 0.125 (0.0625 to 0.25) since row 1,200; the loss rose from 0.125 to 0.5.",
         evidence=[
             incidents.Evidence("input", "age", 1_200, 12.5, 40.5, 5.0625),
             incidents.Evidence("loss", None, 1_204, 3.5, 0.125, 0.5),
         ],
+        rule="unknown",
+        muted=["loan"],
     )
 
 
@@ -580,7 +582,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "importance.v1.isage.json": estimate_of_isage,
     "drift.v1.json": alarm,
     "drift.v1.loss.json": alarm_of_loss,
-    "incidents.v1.json": lambda: incidents.encode(incident()),
+    "incidents.v2.json": lambda: incidents.encode(incident()),
     "attributions.v1.json": attribution,
     "attributions.v1.regression.json": lambda: attribution(regression=True),
     "novelty.v1.json": usual_event,

@@ -89,9 +89,10 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
         *("schema_version", "epoch", "stream", "row", "seq", "signal", "feature", "method", "model_version"),
         *("coverage", "before", "after", "width", "curve_before", "curve_after", "detector"),
     ]
-    assert fields(checked_in("incidents.v1.json")) == [
+    assert fields(checked_in("incidents.v2.json")) == [
         *("schema_version", "epoch", "stream", "incident", "status", "row", "seq", "onset", "verdict", "weight"),
         *("alternatives", "features", "loss_name", "loss_before", "loss_after", "summary", "evidence"),
+        *("rule", "muted"),
     ]
     scored = [
         *("schema_version", "epoch", "stream", "seq", "id", "indicator", "baseline", "threshold", "flagged"),
@@ -212,11 +213,19 @@ def test_drift_is_read() -> None:
 
 
 def test_incidents_are_read() -> None:
-    data = checked_in("incidents.v1.json")
+    data = checked_in("incidents.v2.json")
     assert incidents.decode(data) == incident()
     affected = orjson.loads(data)["features"]
-    assert affected[0] == {"feature": "age", "fault": "scaled", "factor": 0.125}
+    between = {"factor_low": 0.0625, "factor_high": 0.25}
+    assert affected[0] == {"feature": "age", "fault": "scaled", "factor": 0.125, **between}
     assert affected[2] == {"feature": "salary", "fault": None}
+
+
+def test_incidents_of_version_1_are_read() -> None:
+    fields = orjson.loads(checked_in("incidents.v2.json"))
+    former = {name: value for name, value in fields.items() if name not in ("rule", "muted")}
+    read = incidents.decode(orjson.dumps({**former, "schema_version": 1}))
+    assert (read.schema_version, read.rule, read.muted) == (1, None, None)
 
 
 def test_novelty_is_read() -> None:

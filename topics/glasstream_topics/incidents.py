@@ -12,11 +12,11 @@ from glasstream_topics.record import Json
 VERDICTS: Final = {
     "feature_broken": "feature broken",
     "feature_alive": "feature came alive",
-    "data_moved": "data moved, concept held",
+    "data_moved": "data moved",
     "concept_moved": "concept moved",
     "labels_shifted": "labels shifted",
     "reasoning_moved": "reasoning moved while the loss held",
-    "model_replaced": "model got worse on the same data",
+    "model_replaced": "model got worse, inputs as before",
     "model_pushed": "model replaced",
     "unclear": "unclear",
 }
@@ -69,13 +69,17 @@ class Affected(msgspec.Struct, frozen=True, omit_defaults=True):
     other
         the feature that it changed places with, or no longer goes with.
     factor
-        what the values are multiplied by.
+        estimate of what the values are multiplied by.
+    factor_low, factor_high
+        interval of the factor (99 %). Records of version 1 lack it.
     """
 
     feature: str
     fault: str | None
     other: str | None = None
     factor: float | None = None
+    factor_low: float | None = None
+    factor_high: float | None = None
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -149,17 +153,23 @@ class Incident(Shown, msgspec.Struct, frozen=True):
     loss_name
         name of the loss.
     loss_before
-        mean loss of the earlier rows with which the rows since the alarm are compared; null if it is not known.
+        mean loss of the rows before the onset, at most 2,000; null if it is not known.
     loss_after
-        mean loss of the rows since the alarm or, once these are 600, of the newest of them, at most 150; null if it
-        is not known.
+        mean loss of the rows since the onset, at most 6,000; null if it is not known. Both means leave out up to 50
+        rows around the onset. In version 1, it was that of at most 150 of the newest rows.
     summary
         one sentence for people.
     evidence
         the series that changed, strongest first; at most 20.
+    rule
+        whether the labels follow the same rule of the inputs as before: `same`, if enough rows show it; `other`; or
+        `unknown`. Records of version 1 and of replaced models lack it.
+    muted
+        features that have moved so often that further moves of theirs open no incident. Records of version 1 and of
+        replaced models lack it.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     epoch: Natural
     stream: str
     incident: Positive
@@ -176,6 +186,8 @@ class Incident(Shown, msgspec.Struct, frozen=True):
     loss_after: float | None
     summary: str
     evidence: list[Evidence]
+    rule: str | None = None
+    muted: list[str] | None = None
 
 
 JSON: Final = Json("incidents", Incident)

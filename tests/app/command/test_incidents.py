@@ -19,7 +19,7 @@ from tests.support.golden_records import checked_in
 from tests.support.writing import Writer
 
 TIME = "2026-01-01 00:00 UTC"
-GOLDEN = incidents.decode(checked_in("incidents.v1.json"))
+GOLDEN = incidents.decode(checked_in("incidents.v2.json"))
 
 
 def incident(stream: str, number: int, status: str = "open", **changes: object) -> bytes:

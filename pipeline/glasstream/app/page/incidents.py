@@ -22,21 +22,23 @@ ADVICE: Final[Mapping[str, str]] = {
         "Check that the new values are meant to be there. If they are, the model learns them by itself; watch the loss."
     ),
     "data_moved": (
-        "Find out why the inputs differ: a new population, season or source. The model still holds, so nothing must be "
-        "done at once."
+        "Find out why the inputs differ: a new population, season or source, or a fault that changes a part of the "
+        "values. If the labels follow the same rule as before, nothing must be done at once. If that is not known yet, "
+        "watch the loss."
     ),
     "concept_moved": (
-        "The same inputs now have other labels. Compare the effect curves before and after, and ask the process owner. "
-        "If the loss does not fall again by itself, let the model forget faster, or reset the stream."
+        "The same inputs now have other labels. If a single feature is named, check its source first. Compare the "
+        "effect curves before and after, and ask the process owner. If the loss does not fall again by itself, let the "
+        "model forget faster, or reset the stream."
     ),
     "labels_shifted": (
         "The classes or values to predict became more or less frequent. Check the source of the labels first, then "
         "thresholds and decisions that assume the old shares."
     ),
     "model_replaced": (
-        "Inputs and labels are as before, and the model is worse and has not recovered. Check whether the model, its "
-        "state or its settings were replaced at that time, and whether the events that it has learned since were "
-        "right. If the model got worse by itself, use a forest, which is steadier than a single adaptive tree."
+        "Each input is as before, and so are the labels at its values, but the model is worse and has not recovered. "
+        "Check whether the model, its state or its settings were replaced at that time, and whether the labels since "
+        "then are right. If the model got worse by itself, use a forest, which is steadier than a single adaptive tree."
     ),
     "model_pushed": (
         "The model was replaced with `glasstream model push`. Compare loss, importance and effect curves before "

@@ -28,8 +28,8 @@ EDGES: Final = 16
 BINS: Final = 2 * EDGES + 2
 """Number of bins. Bin 0 is for missing values."""
 
-VALUE_BETS: Final = 8
-"""Bets on a rank: up and down, each gently and boldly; outwards and inwards; lowest and highest ranks."""
+VALUE_BETS: Final = 10
+"""Bets on a rank: up and down, gently, boldly and slightly; outwards and inwards; lowest and highest ranks."""
 
 LEVEL_BETS: Final = 6
 """Bets on a level: three sizes upwards, and the same downwards."""
@@ -67,6 +67,7 @@ _EXCESS, _ERRORS = 0.1, 2.5  # least excess of a variance that matters, and by h
 _LEAST = 0.04
 _TAIL = 0.02
 _TAIL_BET = 0.1
+_SLIGHTLY = 0.15
 _UPWARDS, _BOTH_WAYS = 0.3, 0.12  # stake per standard deviation
 _PURPOSE = int(Purpose.INCIDENT)
 
@@ -113,6 +114,10 @@ def _factor(bet, rank):  # type: ignore[no-untyped-def]
         return 1.0 + 0.45 * (3.0 * v * v - 1.0)
     if bet == 5:
         return 1.0 - 0.45 * (3.0 * v * v - 1.0)
+    if bet == 8:
+        return 1.0 + _SLIGHTLY * v
+    if bet == 9:
+        return 1.0 - _SLIGHTLY * v
     hit = rank < _TAIL if bet == 6 else rank > 1.0 - _TAIL
     return 1.0 + _TAIL_BET * (1.0 / _TAIL - 1.0) if hit else 1.0 - _TAIL_BET
 
@@ -221,6 +226,26 @@ def label_limits(edges, used):  # type: ignore[no-untyped-def]
 
 
 @bare_kernel
+def tally(values, edges, used, counts, answers):  # type: ignore[no-untyped-def]
+    """Count the values of each series by bins, and sum the labels there, without the weight of outliers.
+
+    Parameters
+    ----------
+    values
+        (n, s) values. Series 0 is the label.
+    counts, answers
+        (s, BINS) numbers and sums, which grow.
+    """
+    lowest, highest = label_limits(edges[0], used[0])
+    for i in range(values.shape[0]):
+        label = max(lowest, min(highest, values[i, 0]))
+        for s in range(values.shape[1]):
+            place = bin_of(values[i, s], edges[s], used[s])
+            counts[s, place] += 1.0
+            answers[s, place] += label
+
+
+@bare_kernel
 def raise_to_members(block, members, s):  # type: ignore[no-untyped-def]
     """Give a pair at least the block of its features: their level may decide how far their difference varies.
 
@@ -238,9 +263,9 @@ def raise_to_members(block, members, s):  # type: ignore[no-untyped-def]
 @bare_kernel
 def feed(  # type: ignore[no-untyped-def]
     first_row, values, levels, learn, key, limits, level_limits,
-    edges, used, counts, risk, answer, seen, open_sums, squares, block, members, gathered, product, wealth, best,
-    start, mean, robust, variance, number, level_open_sums, level_squares, level_block, level_gathered, level_product,
-    level_wealth, level_best, level_start,
+    edges, used, counts, risk, answer, seen, open_sums, squares, block, members, gathered, last, runs, product, wealth,
+    best, start, mean, robust, variance, number, level_open_sums, level_squares, level_block, level_gathered,
+    level_product, level_wealth, level_best, level_start,
 ):  # fmt: skip
     """Feed rows to all series until one of them exceeds its limit.
 
@@ -276,8 +301,15 @@ def feed(  # type: ignore[no-untyped-def]
         if number[0] > _ROBUST_FROM and variance[0] > 0.0:
             risk_here = min(risk_here, mean[0] + FURTHEST * np.sqrt(variance[0]))
         for s in range(width):
+            value = values[i, s]
+            if value == last[s] or (np.isnan(value) and np.isnan(last[s])):
+                runs[s, 0] += 1
+            else:
+                if learn:
+                    runs[s, 1] = max(runs[s, 1], runs[s, 0])
+                last[s], runs[s, 0] = value, 1
             if used[s] >= 0:
-                place = bin_of(values[i, s], edges[s], used[s])
+                place = bin_of(value, edges[s], used[s])
                 rank = _rank(place, counts[s], uniform(key, row, _PURPOSE, s))
                 gathered[s] += 1
                 for bet in range(VALUE_BETS):

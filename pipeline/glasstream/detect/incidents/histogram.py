@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 from glasstream.detect.incidents import betting
 from glasstream.detect.incidents.betting import BINS
 
+_FEWEST = 300  # values by which bins are kept
+_CROWDED = 3.0  # times the former share of a bin, or that of an equal one, from which on it tells too little
+
 
 class Histogram(NamedTuple):
     """Values of a feature, or of the label, before an incident."""
@@ -51,9 +54,22 @@ class Histogram(NamedTuple):
 
     def distance(self, values: NDArray[np.float64]) -> float:
         """Return the Kolmogorov-Smirnov statistic of values, times the square root of the effective sample size."""
-        gap = float(np.abs(np.cumsum(self.shares - self.shares_of(values))).max())
-        rows = len(values) * self.total / max(1.0, len(values) + self.total)
-        return gap * float(np.sqrt(rows / self.block))
+        return self.distance_of(np.bincount(self.bins(values), minlength=BINS).astype(np.float64))
+
+    def distance_of(self, counts: NDArray[np.float64]) -> float:
+        """Return the same of values with these numbers in the bins."""
+        rows = float(counts.sum())
+        effective = rows * self.total / max(1.0, rows + self.total)
+        return self.gap(counts) * float(np.sqrt(effective / self.block))
+
+    def gap(self, counts: NDArray[np.float64]) -> float:
+        """Return the largest difference between the cumulative shares of two samples."""
+        return float(np.abs(np.cumsum(self.shares - counts / max(1.0, float(counts.sum())))).max())
+
+    def fits(self, counts: NDArray[np.float64]) -> bool:
+        """Return whether bins tell values apart that have these numbers in them, about as well as those before."""
+        rows = float(counts.sum())
+        return rows >= _FEWEST and bool((counts <= _CROWDED * rows * np.maximum(self.shares, 1.0 / BINS)).all())
 
     def quantile(self, share: float) -> float:
         """Return the edge nearest to a quantile of the values that are not missing; 0 if all are missing."""

@@ -18,15 +18,17 @@ _OUTLIER = 100.0  # times the mean: larger losses count as this one
 
 @dataclass(slots=True)
 class Past:
-    """The highest mean loss of `RUN` consecutive rows, so far."""
+    """The highest mean loss of `RUN` consecutive rows since the model settled: since its loss first stopped falling."""
 
     rows: Count = 0
     whole: float = 0.0
     """Sum of all losses."""
     run: float = 0.0
     """Sum of the losses of the current run."""
+    former: float | None = None
+    """Mean of the former run; None before the first has ended."""
     highest: float | None = None
-    """None before the first run has ended."""
+    """None while each run is better than the one before: while the model learns what it will know."""
 
     def add(self, losses: NDArray[np.float64]) -> None:
         """Add the losses of the next rows."""
@@ -38,12 +40,13 @@ class Past:
                 self.run += loss
                 if (self.rows - SETTLED) % RUN == 0:
                     mean, self.run = self.run / RUN, 0.0
-                    self.highest = mean if self.highest is None else max(self.highest, mean)
+                    if self.highest is not None or (self.former is not None and mean >= self.former):
+                        self.highest = mean if self.highest is None else max(self.highest, mean)
+                    self.former = mean
 
     def check(self) -> None:
         """Raise FrameError unless the numbers are sums of losses."""
-        highest = 0.0 if self.highest is None else self.highest
-        largest = max(map(abs, (self.whole, self.run, highest)))
+        largest = max(abs(one or 0.0) for one in (self.whole, self.run, self.former, self.highest))
         form.expect(largest <= LARGEST_SUM, f"sums within ±{LARGEST_SUM:g}", largest, "past losses")
 
     def exceeded(self, loss: float) -> bool:

@@ -21,6 +21,9 @@ RESTLESS = 2
 evidence.
 """
 
+STRONG = 0.03
+"""Share of its limit from which on the wealth of a series is strong evidence."""
+
 _NUMBERS = 10_000  # that calibration keeps: wide streams calibrate on fewer rows
 _FEWEST = 60  # rows
 _STEP, _STEPS = 250, 5  # rows between levels that are kept, and how many of them
@@ -48,6 +51,8 @@ _VALUES: Final = {
     "block": Field("i8", ("values",), 1, betting.LONGEST, start=1),
     "members": Field("i8", ("values", 2), -1, MOST, start=-1),
     "gathered": Field("i8", ("values",), 0, betting.LONGEST),
+    "last": Field("f8", ("values",), -FINITE, FINITE, missing=True, start=np.nan),
+    "runs": Field("i8", ("values", 2), -MOST, MOST),
     "product": Field("f8", _BETS, 0.0, _WEALTH, start=1),
     "wealth": Field("f8", _BETS, 0.0, _WEALTH),
     "best": Field("f8", _BETS, 0.0, _WEALTH, start=1),
@@ -185,7 +190,7 @@ class Series:
             most = _STEP - int(self.arrays["number"][0]) % _STEP
             values, levels, events = values[:most], levels[:most], events[:most]
         limits = self._limits()
-        for name in muted:
+        for name in [*muted, *self._restless()]:
             prefix, place = self._place(name)
             limits[prefix != ""][place] = np.inf
         tested = (array for name, array in self.arrays.items() if name not in _ORIGINS)
@@ -211,6 +216,10 @@ class Series:
         edges = self.arrays["edges"][place, : max(0, int(self.arrays["used"][place]))]
         counts, risk, answer = (self.arrays[name][place, : betting.BINS] for name in ("counts", "risk", "answer"))
         return Histogram(edges, counts, risk, answer, int(self.arrays["block"][place]))
+
+    def longest_run(self, name: Name) -> int:
+        """Return the number of rows in the longest run of equal values that ended before, missing ones included."""
+        return int(self.arrays["runs"][self._place(name)[1], 1])
 
     def levels_before(self, row: int) -> tuple[Floats, Floats]:
         """Return the mean and variance of levels: of the loss those of now, and of importance those before a row.
@@ -240,6 +249,15 @@ class Series:
         of_features = [Name(side, slot) for side in ("input", "reasoning") for slot in slots]
         return [Name("label", 0), Name("loss", 0), *of_features, *(Name("pair", p) for p in range(len(self.pairs)))]
 
+    def strong(self) -> set[Name]:
+        """Return the series whose wealth is strong evidence of a change: nearly what raises an alarm."""
+        strong = {
+            prefix: self.arrays[prefix + "wealth"].sum(axis=1) * self.arrays[prefix + "block"] > STRONG * limits
+            for prefix, limits in zip(("", "level_"), self._limits(), strict=True)
+        }
+        places = {name: self._place(name) for name in self.names}
+        return {name for name, (prefix, place) in places.items() if strong[prefix][place]}
+
     def strength(self, name: Name) -> float:
         """Return the logarithm to base 10 of the mean wealth of a series."""
         prefix, place = self._place(name)
@@ -256,20 +274,54 @@ class Series:
         won = order[best[order] > max(1.0, float(best.max()) ** 0.5)]
         return np.column_stack([start[won], self.arrays[prefix + "origin"][place, won]])
 
-    def forget_bets(self) -> None:
-        """Start all bets over."""
-        for prefix in ("", "level_"):
-            self._forget_bets(prefix, slice(None))
+    def forget_bets(self, of: Iterable[Name] | None = None) -> None:
+        """Start all bets over, or those of some series. Levels start over together, because a model moves them all."""
+        if of is None:
+            self._forget_bets("", slice(None))
+        places = [] if of is None else [self._place(name) for name in of]
+        if of is None or any(prefix for prefix, _ in places):
+            self._forget_bets("level_", slice(None))
+        for prefix, place in places:
+            if not prefix:
+                self._forget_bets(prefix, slice(place, place + 1))
 
-    def renew(self, moved: Iterable[Name], *, answers: bool) -> None:
+    @property
+    def muted(self) -> list[int]:
+        """Features that open no incident any more by moving alone."""
+        return [name.slot for name in self._restless() if name.side == "input"]
+
+    def _restless(self) -> list[Name]:
+        """Return the features and pairs that open no incident any more by moving alone."""
+        often = {slots for slots, moves in self.moves.items() if moves >= RESTLESS}
+        if not often:
+            return []
+        features = [Name("input", slot) for slot in range(self.width) if (slot,) in often]
+        return features + [Name("pair", place) for place, pair in enumerate(self.pairs) if pair[:2] in often]
+
+    def renew(
+        self,
+        moved: Iterable[Name],
+        *,
+        answers: bool,
+        broken: bool = False,
+        since: Floats | None = None,
+        keep: Name | None = None,
+    ) -> None:
         """Compare the series that have moved for good with later rows only, and let the importance settle.
 
         Parameters
         ----------
         answers
             Whether equal inputs have other labels now, so that every feature starts over.
+        broken
+            Whether features broke or came alive, which does not count as a move.
+        since
+            (s, BINS) number of the values since the move in each bin of each series. A feature keeps its bins, with
+            these numbers, if they still tell its values apart.
+        keep
+            A series whose bets go on.
         """
-        self.forget_bets()
+        self.forget_bets(name for name in self.names if name != keep)
         self._let_settle(slice(1, None))
         self.rows_of_earlier, self.earlier = [], self.earlier[:0]
         anew = set(range(self.width)) if answers else set()
@@ -280,8 +332,14 @@ class Series:
                 self._begin_anew(0)
             elif side in ("input", "pair"):
                 slots = (slot,) if side == "input" else self.pairs[slot][:2]
-                anew.update(slots)
-                self.moves[slots] = self.moves.get(slots, 0) + 1
+                fits = side == "input" and since is not None and self.histogram(Name(side, slot)).fits(since[1 + slot])
+                if fits and since is not None:
+                    self.arrays["counts"][1 + slot] = [*since[1 + slot], since[1 + slot].sum()]
+                else:
+                    anew.update(slots)
+                self.moves[slots] = self.moves.get(slots, 0) + (not broken)
+                if broken:
+                    self.arrays["runs"][self._place(Name(side, slot))[1], 0] = -MOST // 2  # no run of its own
         for slot in anew | self._end_pairs(anew):
             self._begin_anew(1 + slot)
         if not self.calibrating:
@@ -364,12 +422,9 @@ class Series:
 
     def _limits(self) -> tuple[Floats, Floats]:
         rows, d = _BUDGET_ROWS / self.budget, max(1, self.width)
-        inputs = [(slot,) for slot in range(self.width)] + [pair[:2] for pair in self.pairs]
-        values = np.full(1 + len(inputs), rows * max(1, len(inputs)) / _SHARES["input"])
+        inputs = self.width + len(self.pairs)
+        values = np.full(1 + inputs, rows * max(1, inputs) / _SHARES["input"])
         values[0] = rows / _SHARES["label"]
-        for place, slots in enumerate(inputs):
-            if self.moves.get(slots, 0) >= RESTLESS:
-                values[1 + place] = np.inf
         levels = np.full(1 + self.width, rows * d / _SHARES["reasoning"])
         levels[0] = rows / _SHARES["loss"] / 2  # half of its bets play
         return values * betting.VALUE_BETS, levels * betting.LEVEL_BETS

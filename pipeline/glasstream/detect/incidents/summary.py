@@ -16,11 +16,18 @@ _FAULTS = {
 _OF_TWO = {"swapped": "{} arrive swapped", "apart": "{} no longer go together"}
 
 
-def summary(judgement: Judgement, onset: Onset, loss_name: str, before: float, after: float) -> str:
-    """Return what happened, since when, and what it did to the loss."""
+def summary(
+    judgement: Judgement, onset: Onset, loss_name: str, before: float | None, after: float | None, muted: Sequence[str]
+) -> str:
+    """Return what happened, since when, what it did to the loss, and which features are not watched any more."""
     what, more = _what(judgement)
     time = f" ({utc(onset.ts)})" if onset.ts is not None else ""
-    return f"{what} since row {onset.row:,}{time}{more}; {_loss(loss_name, before, after)}."
+    parts = [f"{what} since row {onset.row:,}{time}{more}"]
+    if before is not None and after is not None:
+        parts.append(_loss(loss_name, before, after))
+    if muted:
+        parts.append(f"further moves of {_listed([*muted])} alone open no incident")
+    return f"{'; '.join(parts)}."
 
 
 def of_replacement(
@@ -61,16 +68,25 @@ def _what(judgement: Judgement) -> tuple[str, str]:
             moved = [one for one in features if one.fault != "apart"]
             parts = [f"{_names(moved)} moved"] if moved else []
             parts += _parts([one for one in features if one.fault == "apart"])
-            return _listed(parts), ", and the labels follow the same rule as before"
+            if judgement.rule == "same":
+                return _listed(parts), ", and the labels follow the same rule as before"
+            return _listed(parts), ", and whether the rule of the labels changed is not known yet"
         case "concept_moved":
+            if len(features) == 1 and features[0].fault is None:
+                return f"the labels follow another rule, or {features[0].feature} is broken,", ""
             return "the labels follow another rule", ", although the inputs are as before"
         case "labels_shifted":
             return "the shares of the labels changed", ""
         case "model_replaced":
-            return "the model got worse", ", although rows with equal inputs have the same labels as before"
+            return "the model got worse, or the labels changed in a way that no single feature shows,", ""
         case "reasoning_moved":
             return f"the model relies differently on {_names(features)}", ", although inputs and labels are as before"
         case _:
+            moved = [one for one in features if one.fault is not None]
+            if moved:
+                return f"{_names(moved)} changed", ", and the evidence fits no single cause"
+            if judgement.worse:
+                return "the model got worse, or the labels follow another rule,", ", and which of them is not known yet"
             return "something changed", ", and the evidence fits no single cause"
 
 
@@ -86,7 +102,8 @@ def _parts(features: list[Affected]) -> list[str]:
             done.add(one.other)
             parts.append(_OF_TWO[one.fault].format(" and ".join(sorted([one.feature, one.other]))))
         elif one.fault == "scaled":
-            parts.append(f"{one.feature} is multiplied by {one.factor:g}")
+            between = f"({one.factor_low:g} to {one.factor_high:g})"
+            parts.append(f"{one.feature} is multiplied by about {one.factor:g} {between}")
         else:
             parts.append(_FAULTS[one.fault or ""].format(one.feature))
     return parts

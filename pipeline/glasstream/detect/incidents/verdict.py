@@ -3,10 +3,10 @@
 `ops/docs/incidents.md` shows the table.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,38 +16,44 @@ from glasstream.detect.incidents import exchange
 from glasstream.detect.incidents.betting import BINS
 from glasstream.detect.incidents.histogram import Histogram
 from glasstream.detect.incidents.pairs import Pair, differences
+from glasstream.detect.incidents.scaling import factor_of
 from glasstream.detect.incidents.series import Name
 from glasstream_topics.incidents import Affected, Alternative, Evidence
 
 MISSING = 0.1
 """Rise of the share of missing values from which on a feature counts as missing."""
+LONGER = 2
+"""Times the longest run of equal values before, from which on a feature counts as constant."""
 CONSTANT, VARIED = 0.99, 0.95
 """Share of the most frequent value of a constant feature at least, and of one that is not constant at most."""
 ALIVE = 0.5
 """Share that the former value of a constant feature has at most when the feature came alive."""
-SCALED = 3.0
-"""Smallest factor of a feature that counts as scaled."""
 LOST, REDISTRIBUTED = 0.1, 0.6
 """Smallest shares of all importance that features lose, and that features lose or gain, if the reasoning moved."""
 BROKEN: Final = ("swapped", "scaled", "constant", "missing")
 """Faults that no change of the world explains."""
 
-_FINE = 8  # fewest edges of a feature whose factor can be determined
-_LARGEST = 1e100  # factor
 _KNOWN = 30  # fewest values before the incident
-_SAME, _MOVED = 1.63, 2.2  # Kolmogorov-Smirnov statistic: 1 % and 1 in 10,000 of unchanged samples exceed it
-_LIKE = 0.2  # share of a distance that a factor or a swap may leave unexplained
+_SAME = 1.63  # Kolmogorov-Smirnov statistic: 1 % of unchanged samples exceed it
+_LOOKS = 8  # about how often the rows after an alarm are compared
+_LIKE = 0.2  # share of a distance that a swap may leave unexplained
 _BETTER = 0.5  # of the distance to another feature, from which on values are not those of that feature
+_MORE = 2.0  # times the distance of its features, from which on the difference of a pair is what changed
 _CLEARLY = 50.0  # odds of a swap, for each pair that could be one: the shares of two values alone never reach them
 _RISE, _RISE_OF_STRONG, _RISE_OF_LOSS = 3.5, 2.0, 1.0  # standard errors of a mean; less if its bets agree
-_STRONG = 4.0  # log10 of the wealth of a series that takes part in an incident
-_CHANCE = 1e-3  # that labels which follow the same rule look as if they did not
+
+_CHANCE = 1e-3  # that values or labels which are as before look as if they were not
 _IN_A_BIN = 5  # fewest rows of a bin that is compared
+_MATTERS = 0.3  # standard deviations by which labels at equal values differ if it matters
+_NINE_OF_TEN = 1.28  # standard errors: a difference that matters is found in nine of ten cases
+_KNOWN_SHARE = 0.98  # of the values lies in bins that are compared, if the labels follow the same rule
+_NEAR = 0.25  # standard deviations of single rows, by which the loss may differ from the expected one
 _CLEAR = 0.45  # smallest weight of a verdict that is not "unclear"
 _UNEXPLAINED = 0.2  # weight of what no verdict explains
 _MOST_FEATURES, _MOST_EVIDENCE = 10, 20
 
 Floats = NDArray[np.float64]
+Rule = Literal["same", "other", "unknown"]
 
 
 class Level(NamedTuple):
@@ -77,25 +83,38 @@ class Sample:
     inputs: Sequence[Histogram]
     """Values of the d features before."""
     values: Floats
-    """(w, d) their values since."""
+    """(w, d) their newest values since."""
     pairs: Sequence[Pair]
     differences: Sequence[Histogram]
     """Differences of the pairs before."""
     label: Histogram
     targets: Floats
-    """(w,) labels since."""
+    """(w,) labels of the rows of `values`."""
+    counts: Floats
+    """(1 + d + p, BINS) number of all values since, by series and bin: labels, inputs, differences."""
+    answers: Floats
+    """(1 + d + p, BINS) sums of their labels."""
+    longest_runs: Sequence[int]
+    """Rows of the longest run of equal values of each feature before."""
+    rows: int
+    """Number of rows since the onset."""
     loss: Level
     importance: Sequence[Level]
     strengths: Mapping[Name, float]
     """log10 of the mean wealth of each series."""
+    strong: Collection[Name]
+    """The series whose bets are strong evidence of a change."""
     starts: Mapping[Name, int]
     """First row of the change in each series."""
     classes: bool
     """Whether the labels are classes."""
 
-    def strong(self, side: str, slot: int = 0) -> bool:
-        """Return whether the bets of a series are strong evidence of a change."""
-        return self.strengths[Name(side, slot)] > _STRONG
+    def gap(self, name: Name) -> float:
+        """Return the difference of the cumulative shares of a series before and since; 0 for levels."""
+        if name.side in ("loss", "reasoning"):
+            return 0.0
+        place = {"label": 0, "input": 1, "pair": 1 + len(self.inputs)}[name.side] + name.slot
+        return [self.label, *self.inputs, *self.differences][place].gap(self.counts[place])
 
 
 @dataclass(frozen=True)
@@ -109,6 +128,10 @@ class Judgement:
     evidence: list[Evidence]
     changed: list[Name]
     """All series that changed, also those that are not among the evidence."""
+    gaps: list[float]
+    """How far each of them is from what it was before: a difference of cumulative shares; 0 for levels."""
+    rule: Rule
+    """Whether the labels follow the same rule of the inputs as before."""
 
     @property
     def worse(self) -> bool:
@@ -142,44 +165,64 @@ class _Changes(NamedTuple):
         return names + [Name("label", 0)] * bool(self.labels) + [Name("loss", 0)] * self.worse
 
 
-def judge(sample: Sample, *, worse: bool = False) -> Judgement | None:
+def judge(sample: Sample, first: Judgement | None = None) -> Judgement | None:
     """Return the verdict, or None if the rows since the alarm show no change.
 
     Parameters
     ----------
-    worse
-        Whether an earlier verdict on this incident saw that the loss rose. The model may have recovered since.
+    first
+        An earlier verdict on this incident. If the loss had risen, the model may have recovered since. If features had
+        changed places, they may have moved, too.
     """
-    changes = _changes(sample, worse)
+    changes = _changes(sample, worse=first is not None and first.worse)
     if not changes.names:
         return None
-    affected = _faults(sample, changes)
-    scores = _scores(sample, changes, {one.fault for one in affected})
+    affected = _faults(sample, changes, [] if first is None else first.features)
+    answers = _answers(sample, changes)
+    rule = _rule(sample, changes, answers)
+    scores = _scores(sample, changes, {one.fault for one in affected}, rule)
     total = sum(scores.values()) + _UNEXPLAINED
     ranked = sorted(((score / total, verdict) for verdict, score in scores.items() if score > 0.0), reverse=True)
     if not ranked or ranked[0][0] < _CLEAR:
         ranked.insert(0, (_UNEXPLAINED / total, "unclear"))
+    verdict = ranked[0][1]
+    if not affected:
+        touched = answers.other if verdict == "concept_moved" else changes.reasoning
+        affected = [Affected(sample.names[j], None) for j in touched[:_MOST_FEATURES]]
     return Judgement(
-        verdict=ranked[0][1],
+        verdict=verdict,
         weight=ranked[0][0],
         alternatives=[Alternative(verdict, weight) for weight, verdict in ranked[1:]],
-        features=affected or [Affected(sample.names[j], None) for j in changes.reasoning[:_MOST_FEATURES]],
+        features=affected,
         evidence=_evidence(sample, changes),
         changed=changes.names,
+        gaps=[sample.gap(name) for name in changes.names],
+        rule=rule,
     )
 
 
+def series_changed(sample: Sample) -> list[Name]:
+    """Return the series that the rows show to have changed."""
+    return _changes(sample, worse=False).names
+
+
 def _changes(sample: Sample, worse: bool) -> _Changes:
-    distance = _distances(sample.inputs, sample.values)
-    gap = _distances(sample.differences, differences(sample.values, sample.pairs))
-    labels = sample.label.distance(sample.targets) if len(sample.label.edges) else 0.0
+    distance = _distances_of(sample.inputs, sample.counts[1 : 1 + len(sample.inputs)])
+    gap = _distances_of(sample.differences, sample.counts[1 + len(sample.inputs) :])
+    labels = sample.label.distance_of(sample.counts[0]) if len(sample.label.edges) else 0.0
+    # of all series without strong evidence, at all looks after an alarm, one in `1 / _CHANCE` exceeds this by chance
+    most = float(np.sqrt(0.5 * np.log(2.0 * _LOOKS * len(sample.counts) / _CHANCE)))
+
+    def differs(name: Name, distance: float) -> bool:
+        return distance > (_SAME if name in sample.strong else most)
+
     return _Changes(
-        moved=[j for j, one in enumerate(distance) if one > (_SAME if sample.strong("input", j) else _MOVED)],
+        moved=[j for j, one in enumerate(distance) if differs(Name("input", j), one)],
         distance=distance,
-        apart=[p for p, one in enumerate(gap) if one > (_SAME if sample.strong("pair", p) else _MOVED)],
+        apart=[p for p, one in enumerate(gap) if differs(Name("pair", p), one)],
         gap=gap,
-        labels=labels if labels > (_SAME if sample.strong("label") else _MOVED) else 0.0,
-        worse=worse or sample.loss.rise > (_RISE_OF_LOSS if sample.strong("loss") else _RISE),
+        labels=labels if differs(Name("label", 0), labels) else 0.0,
+        worse=worse or sample.loss.rise > (_RISE_OF_LOSS if Name("loss", 0) in sample.strong else _RISE),
         reasoning=_redistributed(sample),
     )
 
@@ -191,7 +234,13 @@ def _distances(befores: Sequence[Histogram], values: Floats) -> Floats:
     )
 
 
-def _scores(sample: Sample, changes: _Changes, faults: set[str | None]) -> dict[str, float]:
+def _distances_of(befores: Sequence[Histogram], counts: Floats) -> Floats:
+    """Return the same of values with these numbers in the bins."""
+    pairs = zip(befores, counts, strict=True)
+    return np.array([one.distance_of(now) if one.total > _KNOWN else 0.0 for one, now in pairs])
+
+
+def _scores(sample: Sample, changes: _Changes, faults: set[str | None], rule: Rule) -> dict[str, float]:
     """Return how well each verdict explains the changes: the decision table."""
     broken, alive = not faults.isdisjoint(BROKEN), "alive" in faults
     if broken or alive:
@@ -207,56 +256,75 @@ def _scores(sample: Sample, changes: _Changes, faults: set[str | None]) -> dict[
             "concept_moved": 0.49 * (beyond > _RISE_OF_STRONG),
         }
     if changes.labels or changes.worse:
-        others = _other_answers(sample, changes)
+        others = rule == "other"
         expected = not others and bool(changes.labels) and (not changes.worse or _beyond(sample, changes) < _RISE)
         return {
             "concept_moved": 1.0 if others else 0.3,
-            "model_replaced": 0.0 if expected or not changes.worse else 0.2 if others else 1.0,
+            "model_replaced": 0.0
+            if expected or not changes.worse
+            else 0.2
+            if others
+            else 1.0
+            if rule == "same"
+            else 0.3,
             "labels_shifted": 1.0 if expected else 0.2 * bool(changes.labels),
         }
     return {"reasoning_moved": 1.0}
 
 
-def _faults(sample: Sample, changes: _Changes) -> list[Affected]:
+def _faults(sample: Sample, changes: _Changes, known: Sequence[Affected]) -> list[Affected]:
     """Return what happened to the features whose values changed most."""
-    order = sorted(changes.moved, key=lambda j: -changes.distance[j])[:_MOST_FEATURES]
-    partners = _swaps(sample, changes)
+    parted = [
+        p for p in changes.apart if changes.gap[p] > _MORE * max(changes.distance[j] for j in sample.pairs[p][:2])
+    ]
+    of_pairs = {j for p in parted for j in sample.pairs[p][:2]}
+    moved = [j for j in changes.moved if j not in of_pairs]
+    order = sorted(moved, key=lambda j: -changes.distance[j])[:_MOST_FEATURES]
+    named = {(one.feature, one.other) for one in known if one.fault == "swapped"}
+    partners = _swaps(sample, changes, named)
     partners |= _swaps_of_pairs(sample, changes, set(partners))
     order = [*partners, *(j for j in order if j not in partners)][:_MOST_FEATURES]
     result = []
     for j in order:
         name, before, values = sample.names[j], sample.inputs[j], sample.values[:, j]
         present = values[~np.isnan(values)]
-        missing = 1.0 - len(present) / len(values)
+        shares = sample.counts[1 + j] / max(1.0, float(sample.counts[1 + j].sum()))
+        missing = float(shares[0])
         mode = int(before.shares.argmax())
         most_before = float(before.shares[mode])
         _, counts = np.unique(present, return_counts=True)
-        most_after = max(float(counts.max(initial=0)) / len(values), missing)
+        most_after = max(float(counts.max(initial=0)) / len(values), 1.0 - len(present) / len(values))
+        new_run = sample.rows > LONGER * sample.longest_runs[j]
         if missing - before.shares[0] >= MISSING and most_before < CONSTANT:
             result.append(Affected(name, "missing"))
-        elif most_before >= CONSTANT and before.shares_of(values)[mode] < ALIVE:
+        elif most_before >= CONSTANT and shares[mode] < ALIVE:
             result.append(Affected(name, "alive"))
-        elif most_after >= CONSTANT and most_before < VARIED:
+        elif most_after >= CONSTANT and most_before < VARIED and new_run:
             result.append(Affected(name, "constant"))
         elif j in partners:
             result.append(Affected(name, "swapped", other=sample.names[partners[j]]))
-        elif sample.kinds[j] == 0 and (factor := _factor(before, present)) is not None:
-            result.append(Affected(name, "scaled", factor=factor))
+        elif sample.kinds[j] == 0 and (factor := factor_of(before, present)) is not None:
+            result.append(Affected(name, "scaled", factor=factor.value, factor_low=factor.low, factor_high=factor.high))
         else:
             result.append(Affected(name, "shifted"))
     for p in sorted(changes.apart, key=lambda p: -changes.gap[p]):
         pair = sample.pairs[p][:2]
-        if not any(j in changes.moved or j in partners for j in pair):
+        if not any(j in moved or j in partners for j in pair):
             first, second = (sample.names[j] for j in pair)
             result += [Affected(first, "apart", other=second), Affected(second, "apart", other=first)]
     return result[:_MOST_FEATURES]
 
 
-def _swaps(sample: Sample, changes: _Changes) -> dict[int, int]:
+def _swaps(sample: Sample, changes: _Changes, named: Collection[tuple[str, str | None]]) -> dict[int, int]:
     """Return the features that changed places, each with its partner.
 
     At least one of them has moved. The other need not have moved significantly, because its neighbouring rows may be so
     much alike that few of them count.
+
+    Parameters
+    ----------
+    named
+        Pairs of features of which this was said before. It is not taken back because they have also moved.
     """
     fits = []
     distance, moved = changes.distance, set(changes.moved)
@@ -270,7 +338,8 @@ def _swaps(sample: Sample, changes: _Changes) -> dict[int, int]:
         there = sample.inputs[k].distance(sample.values[:, j])
         back = sample.inputs[j].distance(sample.values[:, k])
         worst, least = max(there, back), float(min(distance[one] for one in (j, k) if one in moved))
-        if worst >= min(max(_SAME, _LIKE * least), _BETTER * max(distance[j], distance[k])):
+        like = np.inf if (sample.names[j], sample.names[k]) in named else max(_SAME, _LIKE * least)
+        if worst >= min(like, _BETTER * max(distance[j], distance[k])):
             continue
         befores, values = [sample.inputs[one] for one in (j, k)], [sample.values[:, one] for one in (j, k)]
         if exchange.log_odds(befores, values, labels) > least_odds:
@@ -316,66 +385,97 @@ def _partners(fits: list[tuple[float, int, int]]) -> dict[int, int]:
     return partners
 
 
-def _factor(before: Histogram, values: Floats) -> float | None:
-    """Return by what the values are multiplied, or None if no factor explains them. Powers of ten come first."""
-    if len(values) <= _KNOWN or len(before.edges) < _FINE:
-        return None
-    powers, factors = [], []
-    for share in (0.5, 0.75, 0.25, 0.9):
-        old, new = before.quantile(share), float(np.quantile(values, share))
-        ratio = new / old if old != 0.0 else 0.0
-        if 1.0 / _LARGEST < abs(ratio) < _LARGEST:
-            powers.append(float(np.copysign(10.0 ** round(np.log10(abs(ratio))), ratio)))
-            factors.append(float(f"{ratio:.2g}"))
-    for candidates in (powers, factors):
-        large = [factor for factor in candidates if not 1.0 / SCALED < factor < SCALED]
-        fits = [(before.distance(values / factor), factor) for factor in large]
-        if fits and min(fits)[0] <= max(_SAME, _LIKE * before.distance(values)):
-            return min(fits)[1]
-    return None
-
-
 def _beyond(sample: Sample, changes: _Changes) -> float:
-    """Return by how many standard errors the loss exceeds what the changes of the data explain.
+    """Return by how many standard errors the loss exceeds what the changes of the data explain."""
+    return sample.loss._replace(before=_expected(sample, changes)).rise
 
-    The mean loss before at the values of the feature that moved most, or at the labels, is what they explain.
+
+def _expected(sample: Sample, changes: _Changes) -> float:
+    """Return the mean loss that the changes of the data explain.
+
+    It is the mean loss before at the values of the feature that moved most, or at the labels.
     """
-    data = [(sample.label, sample.targets)] if changes.labels else []
+    places = [0] if changes.labels else []
     if changes.moved:
-        j = max(changes.moved, key=lambda j: changes.distance[j])
-        data.append((sample.inputs[j], sample.values[:, j]))
+        places.append(1 + max(changes.moved, key=lambda j: changes.distance[j]))
     elif changes.apart:
-        p = max(changes.apart, key=lambda p: changes.gap[p])
-        data.append((sample.differences[p], _difference(sample, p)))
-    expected = max(float(before.risk[before.bins(values)].mean()) for before, values in data)
-    return sample.loss._replace(before=expected).rise
+        places.append(1 + len(sample.inputs) + max(changes.apart, key=lambda p: changes.gap[p]))
+    befores = [sample.label, *sample.inputs, *sample.differences]
+    expected = [(sample.counts[p] * befores[p].risk).sum() / max(1.0, sample.counts[p].sum()) for p in places]
+    return float(max(expected, default=sample.loss.before))
 
 
-def _other_answers(sample: Sample, changes: _Changes) -> bool:
-    """Return whether labels at equal values of a feature differ from those before.
+class _Answers(NamedTuple):
+    """Labels at equal values of each feature, now and before."""
+
+    other: list[int]
+    """Features at whose values the labels differ."""
+    powerful: bool
+    """Whether a difference that matters would have been found at each feature."""
+
+
+def _answers(sample: Sample, changes: _Changes) -> _Answers:
+    """Compare the labels at equal values of each feature with those before.
 
     If the labels have other shares, they are compared with what they would be if nothing else had changed. The test is
     a chi-square statistic of mean labels over the bins of each feature, and over quarters of its values.
     """
     chance = _CHANCE / (2 * max(1, len(sample.inputs)))
     labels = _labels(sample)
+    other, powerful = [], True
     for j, before in enumerate(sample.inputs):
-        bins = before.bins(sample.values[:, j])
         quarters = np.minimum(3, (4.0 * (np.cumsum(before.shares) - 0.5 * before.shares)).astype(np.int64))
+        differs, found = False, False
         for group in (np.arange(BINS), quarters):
             then = np.bincount(group, before.counts, minlength=BINS)
             answers = np.bincount(group, before.counts * before.answer, minlength=BINS)
-            now = np.bincount(group[bins], minlength=BINS)
-            sums = np.bincount(group[bins], labels.values, minlength=BINS)
+            now = np.bincount(group, sample.counts[1 + j], minlength=BINS)
+            sums = np.bincount(group, sample.answers[1 + j], minlength=BINS)
             use = (now >= _IN_A_BIN) & (then >= _IN_A_BIN)
             expected, freedom = answers[use] / then[use], int(use.sum())
             if changes.labels:
                 expected, freedom = _with_other_shares(expected, now[use], sample, labels), freedom - 1
-            gap = sums[use] / now[use] - expected
-            statistic = float((gap**2 / (labels.variance * (1.0 / now[use] + 1.0 / then[use]))).sum())
-            if freedom > 0 and statistic / max(before.block, sample.label.block) > chdtri(freedom, chance):
-                return True
-    return False
+            if freedom <= 0:
+                continue
+            gap, block = sums[use] / now[use] - expected, max(before.block, sample.label.block)
+            errors = 1.0 / now[use] + 1.0 / then[use]
+            statistic = float((gap**2 / (labels.variance * errors)).sum()) / block
+            limit = float(chdtri(freedom, chance))
+            differs |= statistic > limit
+            known = now[use].sum() >= _KNOWN_SHARE * now.sum()
+            found |= bool(known and float((1.0 / errors).sum()) / block * _MATTERS**2 >= _noncentrality(limit, freedom))
+        if differs:
+            other.append(j)
+        powerful &= found
+    return _Answers(other, powerful)
+
+
+def _noncentrality(limit: float, freedom: int) -> float:
+    """Return about how large a noncentrality makes nine of ten chi-square statistics exceed a limit."""
+    excess = max(0.0, limit - freedom)
+    return excess + _NINE_OF_TEN * float(np.sqrt(2.0 * freedom + 4.0 * excess))
+
+
+def _rule(sample: Sample, changes: _Changes, answers: _Answers) -> Rule:
+    """Return whether the labels follow the same rule as before.
+
+    If inputs have moved, labels at equal values of one feature may differ because of the others. The rule is then the
+    same only if the loss is what it was before at these values, too, and if the bins still tell these values apart.
+    """
+    moved = bool(changes.moved or changes.apart)
+    if answers.other:
+        return "unknown" if moved else "other"
+    told_apart = all(sample.inputs[j].fits(sample.counts[1 + j]) for j in changes.moved)
+    if not answers.powerful or not told_apart or (moved and not _as_expected(sample, changes)):
+        return "unknown"
+    return "same"
+
+
+def _as_expected(sample: Sample, changes: _Changes) -> bool:
+    """Return whether the loss is surely near what the changes of the data explain."""
+    level = sample.loss._replace(before=_expected(sample, changes))
+    error = level.spread / np.sqrt(level.rows)
+    return bool(abs(level.after - level.before) + 2.0 * error <= _NEAR * level.spread)
 
 
 def _with_other_shares(answers: Floats, rows: NDArray[np.int64], sample: Sample, labels: exchange.Labels) -> Floats:
@@ -384,12 +484,14 @@ def _with_other_shares(answers: Floats, rows: NDArray[np.int64], sample: Sample,
     With two classes, the odds of all bins are multiplied by the same factor (Saerens, Latinne, Decaestecker 2002). With
     numbers and more classes, all means move by the same step, which is an approximation.
     """
+    count = max(1.0, float(sample.counts[0].sum()))
+    mean = float(sample.answers[0].sum()) / count
     if sample.classes and np.isin(sample.label.edges, (0.0, 1.0)).all():
-        least = 0.5 / len(labels.values)
-        then, now = (float(np.clip(share, least, 1.0 - least)) for share in (labels.mean, labels.values.mean()))
+        least = 0.5 / count
+        then, now = (float(np.clip(share, least, 1.0 - least)) for share in (labels.mean, mean))
         factor = now * (1.0 - then) / (then * (1.0 - now))
         return np.asarray(answers * factor / (1.0 + answers * (factor - 1.0)))
-    return np.asarray(answers + labels.values.mean() - (rows * answers).sum() / max(1, rows.sum()))
+    return np.asarray(answers + mean - (rows * answers).sum() / max(1, rows.sum()))
 
 
 def _labels(sample: Sample) -> exchange.Labels:
@@ -407,7 +509,7 @@ def _redistributed(sample: Sample) -> list[int]:
     While a model learns, importance only rises, and the loss falls.
     """
     levels = sample.importance
-    strong = [sample.strong("reasoning", j) for j in range(len(levels))]
+    strong = [Name("reasoning", j) in sample.strong for j in range(len(levels))]
     changed = [j for j, level in enumerate(levels) if abs(level.rise) > (_RISE_OF_STRONG if strong[j] else _RISE)]
     whole = max(sum(abs(level.before) for level in levels), sum(abs(level.after) for level in levels))
     steps = [levels[j].after - levels[j].before for j in changed]

@@ -21,17 +21,25 @@ from glasstream.base import form
 from glasstream.base.draws import stream_key
 from glasstream.base.form import Count
 from glasstream.detect.incidents.alarm import GATHERED, JUDGED_AGAIN, NORMAL, QUIET, Alarm, Floats
+from glasstream.detect.incidents.losses import Losses
 from glasstream.detect.incidents.past import Past
 from glasstream.detect.incidents.replacement import VERDICT, Replacement
 from glasstream.detect.incidents.series import Name, Series, SeriesMeta
 from glasstream.detect.incidents.summary import of_replacement, summary
-from glasstream.detect.incidents.verdict import Judgement, Level, Sample, judge
+from glasstream.detect.incidents.verdict import Judgement, Sample, judge, series_changed
 from glasstream_topics.incidents import Incident, Onset
 
 _LASTING = 1_200
 """Rows for which the loss must stay high before the model alone is blamed: most models that adapt recover sooner."""
-_LESS = {"concept_moved": "model_replaced"}
-"""A verdict, and the one that cannot replace it later, because that one rests on the absence of evidence."""
+_BACK = 0.5
+"""A series is back if it differs from what it was by less than this share of the change."""
+_MORE = 1.0
+"""log10 by which the evidence of a pending alarm must have grown, so that later rows confirm that data changed."""
+_MORE_OF_REASONING = 3.0
+"""The same for an alarm about importance, at every look."""
+_DATA = ("input", "pair", "label")
+_OF_DATA = ("feature_broken", "feature_alive", "data_moved", "labels_shifted")
+"""Verdicts on incidents that another change of the data ends."""
 _STANDARD_ERRORS = 2.0
 _NO_TIME = np.iinfo(np.int64).min
 _OF: Final = "incidents"
@@ -44,6 +52,7 @@ class _Meta(SeriesMeta, forbid_unknown_fields=True, kw_only=True):
     classes: bool
     incidents: Count
     past: Past
+    losses: Losses
     alarm: dict[str, Any] | None = None
     replacement: dict[str, Any] | None = None
 
@@ -106,6 +115,8 @@ class IncidentWatch:
     """Number of incidents so far."""
     past: Past = field(default_factory=Past)
     """The loss while no alarm was under way, since the newest change that became normal."""
+    losses: Losses = field(default_factory=Losses)
+    """The loss of the newest rows."""
     series: Series = field(init=False)
     alarm: Alarm | None = None
     """The open incident, or an alarm whose rows are being gathered."""
@@ -153,13 +164,17 @@ class IncidentWatch:
                 learn=alarm is None,
             )
             done = begin + fed
+            self.losses.add(rows.first_row + begin, levels[begin:done, 0])
             if alarm is None:
                 self.past.add(levels[begin:done, 0])
             seq, time = events[done - 1].tolist()
             now = _Now(rows.first_row + done - 1, seq, time, rows.loss_name)
-            if over is not None:
-                self.alarm = Alarm.raised(now.row, over.side, self._onset(over, now), len(self.names))
+            onset = None if over is None else self._onset(over, now)
+            if over is not None and onset is not None and (alarm is None or onset.row > alarm.row):
+                yield from self._raise(over, onset, now)
             elif alarm is not None:
+                if over is not None and onset is not None:
+                    self._join(alarm, over, onset)
                 alarm.gather(values[begin:done], levels[begin:done], self.series)
                 if alarm.due:
                     yield from self._compare(alarm, now)
@@ -196,7 +211,7 @@ class IncidentWatch:
     def _replaced(self, status: str, one: Replacement, now: _Now) -> Incident:
         features, evidence, more, less = one.shifts(self.names)
         return Incident(
-            schema_version=1,
+            schema_version=2,
             epoch=self.epoch,
             stream=self.stream,
             incident=one.number,
@@ -219,11 +234,33 @@ class IncidentWatch:
         """Return the series that raise no alarm because one is under way."""
         if self.alarm is None:
             return ()
-        names = self.series.names
-        side, waits = self.alarm.side, self.alarm.judgement is None
-        if waits and (side == "reasoning" or (side == "loss" and self.alarm.rows >= GATHERED)):
-            return [name for name in names if name.side in ("loss", "reasoning")[side == "reasoning" :]]
-        return names
+        names, one = self.series.names, self.alarm
+        of_levels = [name for name in names if name.side in ("loss", "reasoning")]
+        if one.judgement is not None:
+            if one.rows < JUDGED_AGAIN or one.judgement.verdict not in _OF_DATA:
+                return names
+            pairs = [name for name in names if name.side == "pair"]
+            return [*one.judgement.changed, *one.pending, *pairs, *of_levels]
+        if one.side == "reasoning":
+            return [*one.pending, *(name for name in of_levels if name.side == "reasoning")]
+        return names if one.rows < GATHERED else [*one.pending, *of_levels]
+
+    def _raise(self, over: Name, onset: Onset, now: _Now) -> Iterator[Incident]:
+        """Begin an alarm about a change that began after the one under way. An incident that is open becomes normal."""
+        before, _ = self.losses.means(onset.row)
+        former = self.alarm
+        if former is not None and former.judgement is not None:
+            yield self._end("normal", former, former.judgement, now, keep=over)
+            former = None
+        self.alarm = Alarm.raised(now.row, over, onset, before, self.series, former)
+
+    def _join(self, alarm: Alarm, over: Name, onset: Onset) -> None:
+        """Note that one more series shows the change that an alarm is about."""
+        alarm.pending = [over, *alarm.pending]
+        alarm.strengths = [self.series.strength(over), *alarm.strengths]
+        if alarm.judgement is None:
+            alarm.onset = onset
+            alarm.before, _ = self.losses.means(onset.row)
 
     def _onset(self, over: Name, now: _Now) -> Onset:
         starts = self.series.starts(over).tolist() or [[now.row, now.seq, now.time]]  # no bet need win a large budget
@@ -235,39 +272,70 @@ class IncidentWatch:
 
     def _compare(self, one: Alarm, now: _Now) -> Iterator[Incident]:
         """Judge an alarm or an incident by the gathered rows, or see whether the incident is over."""
-        sample = self._sample(one)
+        sample = self._sample(one, now)
         first = one.judgement
         if first is None:
             judgement = judge(sample)
-            of_the_model = judgement is not None and judgement.verdict == "model_replaced"
+            of_the_model = judgement is not None and _of_the_model(judgement)
             if of_the_model and one.rows >= JUDGED_AGAIN and not self.past.exceeded(sample.loss.after):
                 judgement, of_the_model = None, False
             lasts = of_the_model and one.rows < _LASTING
-            if judgement is not None and not lasts:
+            if judgement is not None and not lasts and self._confirmed(one, judgement):
                 self.incidents += 1
                 one.number, one.judgement = self.incidents, judgement
                 yield self._record("open", one, judgement, now)
-            elif not lasts and (one.side != "reasoning" or one.rows >= JUDGED_AGAIN):
-                # Importance varies so much from row to row that a change of it needs all these rows.
+            elif not lasts and not self._pending(one):
                 self.alarm = None
-                self.series.forget_bets()
+                self.series.forget_bets(one.pending)
         elif one.rows <= JUDGED_AGAIN:
-            judgement = judge(sample, worse=first.worse)
-            if judgement is not None and judgement.verdict not in (first.verdict, _LESS.get(first.verdict)):
+            judgement = judge(sample, first)
+            if judgement is not None and _replaces(judgement, first):
                 one.judgement = judgement
                 yield self._record("open", one, judgement, now)
         else:
-            one.quiet = one.quiet + 1 if _as_before(first, judge(sample), sample.loss) else 0
+            one.quiet = one.quiet + 1 if _as_before(first, sample) else 0
             if one.quiet >= QUIET or one.rows >= NORMAL:
-                status = "over" if one.quiet >= QUIET else "normal"
-                yield self._record(status, one, first, now)
-                answers = first.verdict == "concept_moved"  # the loss also falls because the model has learned them
-                self.series.renew(first.changed if status == "normal" else (), answers=answers)
-                if status == "normal":
-                    self.past = Past()
-                self.alarm = None
+                yield self._end("over" if one.quiet >= QUIET else "normal", one, first, now)
 
-    def _sample(self, one: Alarm) -> Sample:
+    def _end(self, status: str, one: Alarm, judgement: Judgement, now: _Now, keep: Name | None = None) -> Incident:
+        """End an incident, and return its last record. The bets of the series `keep` go on."""
+        muted = set(self.series.muted)
+        self.series.renew(
+            judgement.changed if status == "normal" else (),
+            answers=judgement.verdict == "concept_moved",  # the loss also falls because the model has learned them
+            broken=judgement.verdict in ("feature_broken", "feature_alive"),
+            since=one.compared + one.counts,
+            keep=keep,
+        )
+        if status == "normal":
+            self.past = Past()
+        self.alarm = None
+        return self._record(status, one, judgement, now, [slot for slot in self.series.muted if slot not in muted])
+
+    def _confirmed(self, one: Alarm, judgement: Judgement) -> bool:
+        """Return whether the rows since an alarm are more evidence of it, where more is needed.
+
+        It is needed for importance, which some models move by themselves, and for values after the first look.
+        """
+        grown = one.grown(self.series, judgement.changed)
+        if judgement.verdict == "reasoning_moved":
+            return grown > _MORE_OF_REASONING
+        of_values = any(name.side in _DATA for name in judgement.changed)
+        return not of_values or one.rows <= GATHERED or grown > _MORE
+
+    def _pending(self, one: Alarm) -> bool:
+        """Return whether an alarm without a verdict waits for more rows.
+
+        Importance varies so much from row to row that a change of it needs `JUDGED_AGAIN` rows. Values need the more
+        rows the more they resemble their neighbours, or the fewer of them have changed: their alarm waits as long as
+        the bets of its series are strong evidence.
+        """
+        if one.side in ("loss", "reasoning"):
+            return one.side == "reasoning" and one.rows < JUDGED_AGAIN
+        of_values = (name for name in one.pending if name.side not in ("loss", "reasoning"))
+        return one.rows < NORMAL and not self.series.strong().isdisjoint(of_values)
+
+    def _sample(self, one: Alarm, now: _Now) -> Sample:
         levels = one.levels(self.series)
         names = self.series.names
         return Sample(
@@ -279,19 +347,25 @@ class IncidentWatch:
             differences=[self.series.histogram(Name("pair", p)) for p in range(len(self.series.pairs))],
             label=self.series.histogram(Name("label", 0)),
             targets=one.gathered[:, 0],
+            counts=one.counts,
+            answers=one.answers,
+            longest_runs=[self.series.longest_run(Name("input", slot)) for slot in range(len(self.names))],
+            rows=now.row - one.onset.row + 1,
             loss=levels[0],
             importance=levels[1:],
             strengths={name: self.series.strength(name) for name in names},
+            strong=self.series.strong(),
             starts={
                 name: next((row for row, *_ in self.series.starts(name).tolist()), one.onset.row) for name in names
             },
             classes=self.classes,
         )
 
-    def _record(self, status: str, one: Alarm, judgement: Judgement, now: _Now) -> Incident:
-        before, after = float(self.series.arrays["mean"][0]), one.loss
+    def _record(self, status: str, one: Alarm, judgement: Judgement, now: _Now, muted: Sequence[int] = ()) -> Incident:
+        _, after = self.losses.means(one.onset.row)
+        newly = [self.names[slot] for slot in muted]
         return Incident(
-            schema_version=1,
+            schema_version=2,
             epoch=self.epoch,
             stream=self.stream,
             incident=one.number,
@@ -304,10 +378,12 @@ class IncidentWatch:
             alternatives=judgement.alternatives,
             features=judgement.features,
             loss_name=now.loss_name,
-            loss_before=before,
+            loss_before=one.before,
             loss_after=after,
-            summary=summary(judgement, one.onset, now.loss_name, before, after),
+            summary=summary(judgement, one.onset, now.loss_name, one.before, after, newly),
             evidence=judgement.evidence,
+            rule=judgement.rule,
+            muted=[self.names[slot] for slot in self.series.muted],
         )
 
     def _widen(self, rows: Rows) -> None:
@@ -325,6 +401,7 @@ class IncidentWatch:
             "classes": self.classes,
             "incidents": self.incidents,
             "past": msgspec.to_builtins(self.past),
+            "losses": msgspec.to_builtins(self.losses),
         }
         own, arrays = self.series.state()
         meta |= own
@@ -362,8 +439,9 @@ class IncidentWatch:
         known = list(zip(saved.names, saved.kinds, strict=True))
         form.expect(features is None or known == list(features)[: len(known)], "features of the stream", known, _OF)
         saved.past.check()
+        saved.losses.check()
         self.names, self.kinds, self.classes = saved.names, list(saved.kinds), saved.classes
-        self.incidents, self.past = saved.incidents, saved.past
+        self.incidents, self.past, self.losses = saved.incidents, saved.past, saved.losses
         self.series.restore(saved, arrays, row)
         width = len(self.names)
         if saved.alarm is not None:
@@ -373,12 +451,31 @@ class IncidentWatch:
             self.replacement = Replacement.restored(saved.replacement, own, width)
 
 
-def _as_before(first: Judgement, now: Judgement | None, loss: Level) -> bool:
+def _of_the_model(judgement: Judgement) -> bool:
+    """Return whether only the loss rose, perhaps with other importance, and no labels of equal inputs differ."""
+    of_levels = all(name.side in ("loss", "reasoning") for name in judgement.changed)
+    return of_levels and judgement.worse and judgement.rule != "other"
+
+
+def _replaces(now: Judgement, first: Judgement) -> bool:
+    """Return whether a later verdict on an incident, or a claim that it adds, is to be published."""
+    if first.verdict == "concept_moved" and _of_the_model(now):
+        return False  # which rests on the absence of evidence
+    if now.verdict != first.verdict:
+        return True
+    of_one = now.verdict == "concept_moved" and len(first.features) == 1 < len(now.features)
+    return of_one or (now.rule != first.rule and now.rule != "unknown")
+
+
+def _as_before(first: Judgement, sample: Sample) -> bool:
     """Return whether everything that had changed at first is as it was before the incident."""
-    changed = set(first.changed)
+    changed, now = set(first.changed), series_changed(sample)
     if all(name.side == "reasoning" for name in changed):
-        return now is None
-    if first.worse and loss.rise > _STANDARD_ERRORS:
+        return not now
+    if first.worse and sample.loss.rise > _STANDARD_ERRORS:
         return False
-    of_data = {name for name in changed if name.side in ("input", "pair", "label")}
-    return now is None or of_data.isdisjoint(now.changed)
+    of_data = {name for name in changed if name.side in _DATA}
+    back = all(
+        sample.gap(name) < _BACK * gap for name, gap in zip(first.changed, first.gaps, strict=True) if name in of_data
+    )
+    return back and of_data.isdisjoint(now)

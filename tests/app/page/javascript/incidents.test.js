@@ -120,6 +120,8 @@ test("what an incident is comes in words, not by colour alone", () => {
   assert.equal(began(known, "UTC"), "event 1,207, 1 Jan 2026, 00:04:00 UTC");
   const nothing = { feature: "age", other: null, factor: null };
   assert.equal(fault({ ...nothing, fault: "scaled", factor: 1000 }), "age: multiplied by 1,000");
+  const between = { ...nothing, fault: "scaled", factor: 59, factor_low: 56, factor_high: 62 };
+  assert.equal(fault(between), "age: multiplied by about 59 (56 to 62)");
   assert.equal(fault({ ...nothing, fault: "swapped", other: "loan" }), "age: has the values of loan");
   assert.equal(fault({ ...nothing, fault: "of_tomorrow" }), "age: of-tomorrow");
   assert.match(fault({ ...nothing, fault: null }), /another role/);

@@ -102,7 +102,7 @@ export const incident = (parts) => ({
   row: parts.onset?.row ?? 0,
   onset: { row: 0, earliest: 0, latest: 0, seq: null, ts: null },
   verdict: "data_moved",
-  title: "data moved, concept held",
+  title: "data moved",
   weight: 0.75,
   alternatives: [],
   features: [],

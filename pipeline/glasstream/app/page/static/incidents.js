@@ -100,7 +100,10 @@ export function began({ seq, ts }, zone) {
 const FAULTS = {
   missing: () => "more values are missing",
   constant: () => "one value only",
-  scaled: ({ factor }) => `multiplied by ${number(factor)}`,
+  scaled: ({ factor, factor_low: low, factor_high: high }) =>
+    low == null
+      ? `multiplied by ${number(factor)}`
+      : `multiplied by about ${number(factor)} (${number(low)} to ${number(high)})`,
   swapped: ({ other }) => `has the values of ${other}`,
   apart: ({ other }) => `no longer goes with ${other}`,
   shifted: () => "other values",

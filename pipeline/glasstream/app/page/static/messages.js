@@ -239,7 +239,15 @@
  * @property {number | null} ts its time in milliseconds since 1970
  */
 
-/** @typedef {{feature: string, fault: string | null, other: string | null, factor: number | null}} Affected */
+/**
+ * @typedef {object} Affected
+ * @property {string} feature
+ * @property {string | null} fault
+ * @property {string | null} other
+ * @property {number | null} factor
+ * @property {number | null} [factor_low]
+ * @property {number | null} [factor_high]
+ */
 
 /**
  * A watched series that changed.
