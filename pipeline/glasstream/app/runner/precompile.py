@@ -106,7 +106,7 @@ def precompile() -> None:
     """Call every kernel as the stages do. Kernels that numba has on disk are loaded.
 
     A process of its own calls those of each model, as many at once as there are processors: models have few kernels in
-    common.
+    common. What belongs to no model is shared between the processes.
     """
     models = {case.settings["model.name"] for case in CASES}
     with ProcessPoolExecutor(min(len(models), os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
@@ -115,9 +115,11 @@ def precompile() -> None:
 
 
 def precompile_model(model: str) -> None:
-    """Call the kernels of the cases of a model, and those that belong to no case."""
-    warm_up()
-    warm_up_fitter()
+    """Call the kernels of the cases of a model, and first its share of those that belong to no case."""
+    if model == "forest":
+        warm_up(games=True)
+    elif model == "linear":
+        warm_up_fitter()
     for case in CASES:
         if case.settings["model.name"] == model:
             precompile_case(case)

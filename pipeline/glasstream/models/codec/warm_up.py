@@ -7,6 +7,7 @@ import numpy as np
 import orjson
 
 from glasstream.models.codec import snapshot
+from glasstream.models.predictors.kernels.games import HasGame
 from glasstream.models.predictors.predictor import Predictor
 from glasstream_topics import frames
 
@@ -15,10 +16,17 @@ SAMPLES = "samples.json"
 River has just learned: an explainer need not import River for this."""
 
 
-def warm_up() -> None:
-    """Compile every kernel that evaluates a predictor, or load it from numba's cache on disk."""
+def warm_up(*, games: bool = False) -> None:
+    """Compile every kernel that evaluates a predictor, or load it from numba's cache on disk.
+
+    With `games`, also those that play its game (see `glasstream.models.predictors.kernels.games`).
+    """
+    row = np.zeros((1, 1))
     for _, predictor in predictors():
-        predictor.evaluate(np.zeros((1, 1)))
+        predictor.evaluate(row)
+        game = predictor.game(row) if games and isinstance(predictor, HasGame) else None
+        if game is not None:
+            game.play(row, np.zeros(1, np.int64))
 
 
 def predictors() -> Iterator[tuple[str, Predictor]]:
