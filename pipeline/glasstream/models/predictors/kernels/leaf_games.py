@@ -38,8 +38,8 @@ _TABLED: Final = 10
 """Largest number of features on a path for which the weights of a pattern are found by its number."""
 _PATTERNS: Final = 1 << 22
 """Largest number of patterns of all leaves for which there is a place in the table (16 MiB)."""
-_LOGS: Final = 1 << 24
-"""Largest number of logs of background rows in naive Bayes leaves (128 MiB)."""
+_CELLS: Final = 1 << 23
+"""Largest number of leaves times background rows, and of logs of background rows in naive Bayes leaves (64 MiB)."""
 _UNKNOWN: Final = -1
 _NOTHING: Final = -2
 _ONE = np.uint64(1)
@@ -116,8 +116,10 @@ def paths(sets: LeafSets, background: Array) -> Paths | None:
 
     Returns
     -------
-    None if a path has more than `MOST_ON_PATH` features.
+    None if a path has more than `MOST_ON_PATH` features, or there are too many leaves for so many rows.
     """
+    if sets.leaf.size * len(background) > _CELLS:
+        return None
     start, feature, asked = _features(sets)
     if np.diff(start).max(initial=0) > MOST_ON_PATH:
         return None
@@ -410,7 +412,7 @@ def bayes_rows(sets: LeafSets, paths: Paths, votes: BitVotes, background: Floats
     head, term = votes.head.astype(np.int64), votes.term
     sizes = np.where(votes.bayes, (head[:, 3] - head[:, 2]) * (head[:, 1] - 1) * len(background), 0)
     ends = np.cumsum(sizes)
-    if ends[-1] > _LOGS:
+    if ends[-1] > _CELLS:
         return None
     place, logs = np.full(len(term), -1), np.zeros(int(ends[-1]))
     _read_background(paths, votes, background, ends - sizes, place, logs)
