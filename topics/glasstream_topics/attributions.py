@@ -71,15 +71,16 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
     seq
         number of the event among the accepted events of its stream in this epoch, as in `predictions`.
     model_version
-        version of the model that is explained. The record in `predictions` is of a model that has learned further rows.
+        version of the model that is explained: a snapshot from before the event.
     output
-        the class that this model predicts; null for a regression.
+        the class that was predicted, as in `predictions`; null for a regression.
     prediction
-        its probability; for a regression the predicted number.
+        its probability there; for a regression the predicted number.
     link
-        what `explained` is to `prediction`: `identity` (the same), `logit`, `log` or `softmax`.
+        what `explained` is to a prediction: `identity` (one itself), `logit`, `log` or `softmax`.
     explained
-        the number that is explained.
+        the number that is explained: what the model of `model_version` says of this class. It differs from `prediction`
+        by what the model learned since that version.
     base
         mean of this number over the background rows.
     background
@@ -117,6 +118,8 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
         what = {"identity": "prediction", "logit": "log odds", "log": "log", "softmax": "score"}[self.link]
         if self.output is not None:
             what = f"{'probability' if self.link == 'identity' else what} of {self.output}"
+        if self.link == "identity" and abs(self.explained - self.prediction) >= 0.005 * max(1.0, abs(self.prediction)):
+            what += f" by model version {self.model_version}; {self.prediction:.3g} was predicted"
         parts = [f"{self.base:.3g} for the average event"]
         parts += [f"{one.contribution:+.3g} because {one.feature} {_is(one.value)}" for one in self.contributions]
         if self.others:

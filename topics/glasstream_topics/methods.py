@@ -146,6 +146,10 @@ def _attribution_draws(request: "ExplainRequest") -> Iterator[str]:
         yield f"draws of attributions: expected backgrounds of {len(first)}, or -1"
     if bool((events < 0).any()):
         yield "draws of attributions: expected numbers of events from 0 on"
+    output = request.draws["attributions.output"]
+    if not bool(((output >= -1) & (output < max(1, len(request.classes)))).all()):
+        yield f"draws of attributions: expected predicted classes of {len(request.classes)}, or -1"
+    yield from too_large(request.draws, ["attributions.prediction"])
 
 
 def _attribution_values(record: "Contributions") -> Iterator[str]:
@@ -232,6 +236,8 @@ METHODS: Final[Mapping[str, Method]] = {
                 "attributions.first": ("int64", (None,)),
                 "attributions.anchor": ("int64", ("events",)),
                 "attributions.event": ("int64", (None,)),
+                "attributions.output": ("int64", ("events",)),
+                "attributions.prediction": ("float64", ("events",)),
             },
             values={
                 "attributions": ("float64", ("events", "d")),
@@ -254,8 +260,8 @@ the correction leaves. iPDP sends the changes of the
 grids from row to row, from which `glasstream.explain.sampling.grids` makes the points; its values are the ICE curves,
 one per output, and the points at which they were evaluated. Attributions draw background rows for many events at once:
 the rows of all backgrounds of a block, the first row of each, the background of each event (-1 if the event is not
-chosen), and the event before which each was drawn; their values are what `glasstream_topics.attributions` publishes,
-with an output of -1 for an event that is not explained."""
+chosen), the event before which each was drawn, and what was predicted for each event. Their values are what
+`glasstream_topics.attributions` publishes, with an output of -1 for an event that is not explained."""
 
 TAKEN: Final[Mapping[str, Shape]] = {name: shape for method in METHODS.values() for name, shape in method.draws.items()}
 """All arrays in a block."""

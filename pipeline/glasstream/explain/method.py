@@ -38,6 +38,9 @@ class Passing(NamedTuple):
     """Number of the block's first row."""
     start: int
     """First row that is explained, t0. Earlier rows enter and draw nothing."""
+    answers: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
+    """(count,) numbers of the predicted classes, -1 if there is none, and their probabilities; 0 and the predicted
+    numbers for a regression. None if no method asks for them."""
 
     @property
     def explained(self) -> int:

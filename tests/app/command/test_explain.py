@@ -85,7 +85,7 @@ def test_an_event_without_a_record_is_named_with_a_way_to_compute_it(broker: Emb
     said, errors, code = asked(broker, "--stream", "loans", "--id", "b", "--id", "c")
     assert said.startswith("loans, event 8: ")
     assert "event 11 of stream loans: expected a record on test.attributions, found none" in errors
-    assert "glasstream replay --set explain.methods=attributions" in errors
+    assert "glasstream replay --set explain.methods=attributions --stream loans --seq 11`" in errors
     assert code == 1
 
 
@@ -98,4 +98,5 @@ def test_a_topic_without_records_says_which_setting_writes_them(embedded: Embedd
     embedded.create_topic("test.attributions", 1)
     said, errors, code = asked(embedded)
     assert (said, code) == ("", 1)
-    assert "start the stages with explain.methods=attributions" in errors
+    assert errors == "no records on test.attributions: the stages write them with explain.methods=attributions\n"
+    assert asked(embedded, "--stream", "loans")[1].startswith("no records of stream 'loans' on test.attributions: ")

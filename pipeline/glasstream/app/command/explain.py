@@ -75,13 +75,16 @@ def explain(
     for name, seq in sorted(missing, key=str):
         say(
             f"event {seq:,} of stream {name or 'any'}: expected a record on {settings.prefix}attributions, found none: "
-            "it was not explained, not yet, or the record has expired; compute it with `glasstream replay --set "
-            f"explain.methods=attributions --stream {name or 'STREAM'} --seq {seq}`",
+            "it came before explain.start, was not chosen, is not explained yet, or the record has expired; if it can "
+            f"be explained, `glasstream replay --set explain.methods=attributions --stream {name or 'STREAM'} --seq "
+            f"{seq}` computes it",
             err=True,
         )
     if not found and not wanted:
+        of = "" if stream is None else f" of stream {stream!r}"
         say(
-            f"no records on {settings.prefix}attributions: start the stages with explain.methods=attributions", err=True
+            f"no records{of} on {settings.prefix}attributions: the stages write them with explain.methods=attributions",
+            err=True,
         )
     return 0 if found and not missing else 1
 

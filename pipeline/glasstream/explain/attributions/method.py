@@ -56,7 +56,7 @@ class _Drawing(Drawing):
         """The background rows, and the event before which they were drawn."""
 
     def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
-        block, _, first, start = rows
+        block, _, first, start, answers = rows
         count, width = block.shape
         anchor = np.full(rows.explained, -1, np.int64)
         backgrounds: list[tuple[int, Floats]] = []
@@ -73,12 +73,17 @@ class _Drawing(Drawing):
             anchor[place - count] = len(backgrounds) - 1
         self._enter(block[done:], first + done)
         _choose(self._sample.key, first + count - len(anchor), self._share, anchor)
+        output, prediction = np.full(count, -1, np.int64), np.zeros(count)
+        if answers is not None:
+            output, prediction = answers
         sizes = [len(held) for _, held in backgrounds]
         return {
             "attributions": np.concatenate([np.empty((0, width)), *(_wide(held, width) for _, held in backgrounds)]),
             "attributions.first": np.cumsum([0, *sizes])[:-1].astype(np.int64),
             "attributions.anchor": anchor,
             "attributions.event": np.array([event for event, _ in backgrounds], np.int64),
+            "attributions.output": output[count - len(anchor) :],
+            "attributions.prediction": prediction[count - len(anchor) :],
         }
 
     def _enter(self, block: Floats, first: int) -> None:
@@ -222,14 +227,19 @@ class Attributions(Method):
         rows, first = block.draws["attributions"], block.draws["attributions.first"]
         bounds = [*first.tolist(), len(rows)]
         anchor, event = block.draws["attributions.anchor"], block.draws["attributions.event"]
+        own = {name: place for place, name in enumerate(predictor.classes)}
+        # Where the predictor has each class of the block. It may not know a new one. The last place is for no class.
+        classes = [own.get(name, NO_LABEL) for name in block.classes] if predictor.classes else [0]
+        places = np.array([*classes, NO_LABEL])
 
         def explain(part: slice) -> dict[str, NDArray[Any]]:
             x, seqs, anchors = block.x[part], block.seqs[part], anchor[part]
-            found = _Found(len(x), x.shape[1])
-            said = predictor.evaluate(x)
-            outputs = np.zeros(len(x), np.int64) if not predictor.classes else said.labels
-            found.answer(said.values, outputs)
-            wanted = _wanted(asked, predictor, outputs, found.prediction) & (anchors >= 0)
+            numbers, prediction = block.draws["attributions.output"][part], block.draws["attributions.prediction"][part]
+            found = _Found(numbers, prediction, x.shape[1])
+            outputs = places[numbers]
+            wanted = (anchors >= 0) & (outputs >= 0) & (prediction >= asked.low) & (prediction <= asked.high)
+            if asked.output:
+                wanted &= outputs == own.get(asked.output, NO_LABEL)
             for place in np.unique(anchors[wanted]).tolist():
                 chosen = np.flatnonzero(wanted & (anchors == place))
                 background = rows[bounds[place] : bounds[place + 1]]
@@ -274,6 +284,8 @@ class Attributions(Method):
                 "attributions.first": np.cumsum([0, *map(len, kept)])[:-1].astype(np.int64),
                 "attributions.anchor": place[anchor],
                 "attributions.event": draws["attributions.event"][used],
+                "attributions.output": draws["attributions.output"][rows],
+                "attributions.prediction": draws["attributions.prediction"][rows],
             },
             "texts": _texts(block.x[rows], known),
         }
@@ -282,28 +294,16 @@ class Attributions(Method):
         return np.asarray(draws["attributions"][:, slot])
 
 
-def _wanted(asked: Attributed, predictor: Predictor, outputs: Integers, prediction: Floats) -> NDArray[np.bool_]:
-    """Return the events that the settings choose by their predictions."""
-    wanted = (outputs != NO_LABEL) & (prediction >= asked.low) & (prediction <= asked.high)
-    if asked.output:
-        names = np.array([*predictor.classes, ""])
-        wanted &= names[outputs] == asked.output
-    return np.asarray(wanted)
-
-
 class _Found:
     """The contributions of some events; all 0 for those that are not explained."""
 
-    def __init__(self, count: int, width: int) -> None:
+    def __init__(self, numbers: Integers, prediction: Floats, width: int) -> None:
+        count = len(numbers)
         self.values, self.error, self.inputs = (np.zeros((count, width)) for _ in range(3))
-        self.base, self.explained, self.prediction = (np.zeros(count) for _ in range(3))
+        self.base, self.explained = np.zeros(count), np.zeros(count)
+        self.prediction, self._numbers = prediction, numbers
         self.output = np.full(count, -1, np.int64)
         self.link, self.rows, self.event = (np.zeros(count, np.int64) for _ in range(3))
-
-    def answer(self, values: Floats, outputs: Integers) -> None:
-        """Take the predictions."""
-        if values.shape[1]:
-            self.prediction = np.ascontiguousarray(values[np.arange(len(values)), outputs])
 
     def add(
         self,
@@ -318,7 +318,7 @@ class _Found:
         """Explain the chosen events."""
         made = attributor.explain(x[chosen], outputs[chosen], seqs[chosen])
         self.values[chosen], self.error[chosen], self.inputs[chosen] = made.values, made.error, x[chosen]
-        self.base[chosen], self.explained[chosen], self.output[chosen] = made.base, made.total, outputs[chosen]
+        self.base[chosen], self.explained[chosen], self.output[chosen] = made.base, made.total, self._numbers[chosen]
         self.link[chosen], self.rows[chosen], self.event[chosen] = LINKS.index(made.link), rows, event
 
     def arrays(self) -> dict[str, NDArray[Any]]:

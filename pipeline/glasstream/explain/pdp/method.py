@@ -36,7 +36,7 @@ class _Drawing(Drawing):
     key: NDArray[np.uint64]
 
     def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
-        block, kinds, first_row, start = rows
+        block, kinds, first_row, start, _ = rows
         return _arrays(knots.changes(self.grids.pass_through(block, kinds, first_row, start)))
 
     def numbers(self, width: int) -> int:

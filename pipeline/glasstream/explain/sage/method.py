@@ -40,7 +40,7 @@ class _Drawing(Drawing):
         self.wanted = Wanted(rows=0 if conditional else settings.inner_samples, fresh=settings.fresh)
 
     def draw(self, rows: Passing, drawn: Drawn) -> dict[str, NDArray[Any]]:
-        block, kinds, first_row, start = rows
+        block, kinds, first_row, start, _ = rows
         order = orders(self.key, max(first_row, start), rows.explained, block.shape[1])
         background = drawn.rows
         if self.storage is not None:

@@ -120,6 +120,9 @@ _THIRD_CLASS: Final = (
 )
 NEVER: Final = 2**53
 """A number of rows that no stream reaches."""
+Answer = tuple[int, float]
+"""Number of the predicted class and its probability; 0 and the predicted number for a regression."""
+NO_ANSWER: Answer = (-1, 0.0)
 _LATEST_TS = 253_402_300_799_999
 """Milliseconds from 1970 to the end of year 9999. An event whose time is further away counts as one without."""
 _CHECKED_ROWS = 10
@@ -176,6 +179,9 @@ class StreamLearner:
         """Parts whose background and draws each event or label of the open block passes through, with
         `explain.unlabelled`."""
         self._parts: list[int] = []
+        self._attributes = "attributions" in settings.explain.names
+        self._answers: list[Answer] = []
+        """What was predicted for each event or row of the open block, if predictions are attributed."""
         """Parts for which each of them is explained; 0 for none."""
         self._flush_before = False
         self._through_river = False
@@ -217,15 +223,16 @@ class StreamLearner:
                 given = {name: value for name, value in given.items() if not isinstance(value, str)}
         given = self._completed(model, given)
         prediction = model.predict(given) if model is not None else NOTHING
+        answer = _answer(model, prediction) if self._attributes else NO_ANSWER
         self._note(accepted, event_id, prediction)
         if model is None or target is None:
             if self._entries is not None:
-                self._append(model, row, seq, None, accepted.event.ts)
+                self._append(model, row, seq, None, accepted.event.ts, answer=answer)
             return
         model.learn(given, target)
         if model.replaced:
             self._say(_THIRD_CLASS)
-        self._append(model, row, seq, target, accepted.event.ts)
+        self._append(model, row, seq, target, accepted.event.ts, answer=answer)
 
     def _completed(self, model: Model | None, given: Mapping[str, Value]) -> Mapping[str, Value]:
         """Return what a model gets: None for absent features if it has an imputer, which looks for None."""
@@ -375,6 +382,7 @@ class StreamLearner:
         ordered = found.in_one_order() if keeps and not found.errors else None
         classes, votes = ((), b"") if ordered is None else ordered
         vote_bytes = 8 * len(classes)
+        answers = _answers(model, found) if self._attributes else []
         for place, (one, one_id, wanted, ts) in enumerate(
             zip(block.taken, block.ids, block.targets, block.times, strict=True)
         ):
@@ -417,7 +425,8 @@ class StreamLearner:
                 continue
             if entries is not None:
                 learned.append(place)
-                self._count(model, at, wanted, ts, late=is_late)
+                answer = answers[place] if answers and not is_late else NO_ANSWER
+                self._count(model, at, wanted, ts, late=is_late, answer=answer)
             elif wanted is not None:
                 learned.append(place)
                 self._seqs.append(at)
@@ -599,6 +608,7 @@ class StreamLearner:
         self._buffer.clear(self._buffer.width)
         self._passing.clear()
         self._parts.clear()
+        self._answers.clear()
         self._seqs.clear()
         self._times.clear()
         self._targets.clear()
@@ -609,7 +619,11 @@ class StreamLearner:
         passing, parts = np.array(self._passing), np.array(self._parts)
         arrived, labelled = (passing & EFFECTS) != 0, (passing & LABELLED) != 0
         start = NEVER if entries.effects is None else entries.effects
-        events = Passing(block[arrived], kinds, entries.events - int(arrived.sum()), start)
+        answers = None
+        if self._attributes:
+            outputs, predictions = zip(*self._answers, strict=True)
+            answers = np.array(outputs, np.int64)[arrived], np.array(predictions)[arrived]
+        events = Passing(block[arrived], kinds, entries.events - int(arrived.sum()), start, answers)
         first = self.rows - int(labelled.sum())
         draws = self._background.pass_through(block[labelled], kinds, first, events)
         chosen = parts != 0
@@ -686,16 +700,24 @@ class StreamLearner:
         ts: int | None,
         *,
         late: bool = False,
+        answer: Answer = NO_ANSWER,
     ) -> None:
         """Add a row to the open block or, without a label, an event that has effects only."""
         if model is not None and len(model.classes) > self._seen_classes:
             self._see_classes(model)
         self._buffer.append(row)
-        self._count(model, seq, target, ts, late=late)
+        self._count(model, seq, target, ts, late=late, answer=answer)
         self._cut_if_due(model)
 
     def _count(
-        self, model: Model | None, seq: int, target: str | float | None, ts: int | None, *, late: bool = False
+        self,
+        model: Model | None,
+        seq: int,
+        target: str | float | None,
+        ts: int | None,
+        *,
+        late: bool = False,
+        answer: Answer = NO_ANSWER,
     ) -> None:
         self._seqs.append(seq)
         self._times.append(_time(ts))
@@ -703,6 +725,8 @@ class StreamLearner:
             self._targets.append(np.nan)
         else:
             self._targets.append(_number(model, target))
+        if self._attributes:
+            self._answers.append(answer)
         if self._entries is not None:
             self._enter(self._entries, model, seq, labelled=target is not None, late=late)
         if target is not None:
@@ -952,6 +976,26 @@ class StreamLearner:
         if line not in self._said:
             self._said.add(line)
             self.outbox.notices.append(f"stream {self.stream!r}: {line}")
+
+
+def _answer(model: Model | None, prediction: Prediction) -> Answer:
+    """Return what was predicted for an event."""
+    label, probabilities, value = prediction
+    if value is not None:
+        return 0, value
+    if model is None or label not in model.classes or not probabilities:
+        return NO_ANSWER
+    return model.classes[label], probabilities.get(label, 0.0)
+
+
+def _answers(model: Model, found: Predictions) -> list[Answer]:
+    """Return what was predicted for each event of a block."""
+    if not found.names:
+        return [(0, value) for value in found.values.tolist()]
+    if found.sequence is None:
+        return [NO_ANSWER] * len(found)
+    numbers = np.array([*(model.classes.get(name, -1) for name in found.names), -1])[found.labels]
+    return list(zip(numbers.tolist(), found.values[np.arange(len(found)), found.labels].tolist(), strict=True))
 
 
 def _number(model: Model | None, target: str | float) -> float:

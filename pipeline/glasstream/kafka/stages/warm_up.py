@@ -17,6 +17,7 @@ from glasstream.events.features import FeatureTable
 from glasstream.explain.background import Background
 from glasstream.explain.explainer import explain
 from glasstream.explain.losses import loss_for, possible_tasks
+from glasstream.explain.method import Passing
 from glasstream.flow.aggregator.stream import StreamAggregator
 from glasstream.flow.settings import Settings
 from glasstream.models.codec import warm_up as codec
@@ -68,9 +69,10 @@ def blocks(settings: Settings, task: Task, classes: Sequence[str]) -> Iterator[E
     start = settings.explain.first_row
     loss = loss_for(task, settings.explain.loss)
     for first in range(start, start + BLOCKS * ROWS, ROWS):
-        events = [_features(row) for row in range(first, first + ROWS)]
-        x = np.array([features.encode(event)[0] for event in events])
-        draws = background.pass_through(x, features.kinds, first)
+        x = np.array([features.encode(_features(row))[0] for row in range(first, first + ROWS)])
+        answers = np.zeros(ROWS, np.int64), np.ones(ROWS)
+        events = Passing(x, features.kinds, first, settings.explain.first_row, answers)
+        draws = background.pass_through(x, features.kinds, first, events)
         if first > start:  # earlier rows have filled the reservoir
             yield ExplainRequest(
                 stream="small",
