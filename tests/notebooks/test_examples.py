@@ -76,7 +76,7 @@ def incidents(names: dict[str, Any]) -> None:
 def production(names: dict[str, Any]) -> None:
     assert names["accuracy"]["before"] > 0.95 and names["accuracy"]["after"] < 0.6
     assert names["incident"].verdict == "concept_moved" and abs(names["incident"].onset.row - 4_000) < 100
-    assert {one.feature for one in names["incident"].features} <= {"age", "elevel"}
+    assert {one.feature for one in names["incident"].features} <= {"salary", "commission", "loan"}  # the new rule
     assert names["leading"] in {"age", "elevel"} and names["curve"].feature == names["leading"]
 
 

@@ -17,6 +17,7 @@ NO_KERNEL = {
     "drift.preset",  # stands for other settings
     "intake.format",  # decoding
     "intake.labels_format",
+    "intake.nan",  # decoding
     "intake.ts_unit",
     "limits.lag",  # who waits for whom
     "model.absent",  # what a trained model takes for an absent feature

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from glasstream.app.configuration import load
 from glasstream.detect.gbmap.neighbours import LARGE
 from glasstream.events.message import Message
+from glasstream.explain.attributions import mixtures
 from glasstream.flow.aggregator.stream import StreamAggregator
 from glasstream.flow.learner.checkpoint import opened, saved
 from glasstream.flow.learner.learner import StreamLearner
@@ -83,6 +84,7 @@ CASES: Final = (
             },
             {"isage.removal": "conditional", "drift.detector": "page_hinkley"},
             {"isage.fresh": "true", "drift.detector": "kswin", "drift.values": "smoothed"},
+            {"attributions.scale": "prediction"},
             {"drift.values": "smoothed", "drift.pd": "squares"},
         )
     ),
@@ -118,6 +120,7 @@ def precompile_model(model: str) -> None:
     """Call the kernels of the cases of a model, and first its share of those that belong to no case."""
     if model == "forest":
         warm_up(games=True)
+        mixtures.warm_up()
     elif model == "linear":
         warm_up_fitter()
     for case in CASES:
