@@ -257,7 +257,7 @@ class OnnxPredictor:
 
     def _read(self, answers: Mapping[str, Any], count: int) -> Output:
         """Return what onnxruntime answered for `count` rows."""
-        table = None if self._table is None else np.asarray(answers[self._table], np.float64)
+        table = None if self._table is None else self._numbers(answers[self._table])
         columns = len(self.classes) or 1
         if self._label is None and columns == 2 and table is not None and table.size == count:
             second = table.reshape(count)
@@ -281,6 +281,16 @@ class OnnxPredictor:
         known = labels >= 0
         values[np.flatnonzero(known), labels[known]] = 1.0
         return Output(values, labels)
+
+    def _numbers(self, answer: Any) -> Floats:
+        """Return what onnxruntime answered as numbers, which another type than the file declares may not be."""
+        try:
+            return np.asarray(answer, np.float64)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"model.outputs: expected numbers in the model's output {self._table!r}, got {error!s:.100}; "
+                f"{probability_remedy(self.classes, self._label)}"
+            ) from error
 
     def _labels(self, answer: Any, count: int) -> list[int | str]:
         """Return what onnxruntime answered as labels of `count` rows."""
