@@ -121,7 +121,7 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
         if self.link == "identity" and abs(self.explained - self.prediction) >= 0.005 * max(1.0, abs(self.prediction)):
             what += f" by model version {self.model_version}; {self.prediction:.3g} was predicted"
         parts = [f"{self.base:.3g} for the average event"]
-        parts += [f"{one.contribution:+.3g} because {one.feature} {_is(one.value)}" for one in self.contributions]
+        parts += [f"{one.contribution:+.3g} because {one.feature} {_is(one.value)}" for one in self._contributing()]
         if self.others:
             parts.append(f"{self.others:+.3g} for all other features")
         return f"{self.explained:.3g} ({what}) = {', '.join(parts)}"
@@ -129,7 +129,7 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
     def waterfall(self, width: int = 40) -> list[str]:
         """Return the sum as lines of text, with bars of up to `width` characters, from the average event down."""
         steps = [("average event", self.base)]
-        steps += [(f"{one.feature} {_is(one.value)}", one.contribution) for one in self.contributions]
+        steps += [(f"{one.feature} {_is(one.value)}", one.contribution) for one in self._contributing()]
         if self.others:
             steps.append(("all other features", self.others))
         ends = [self.base]
@@ -146,6 +146,10 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
             lines.append(f"{_short(name):<{names}}  {value:>+10.4g}  {drawn}")
         lines.append(f"{last:<{names}}  {self.explained:>10.4g}  {' ' * round((ends[-1] - low) * scale)}│")
         return lines
+
+    def _contributing(self) -> list[Contribution]:
+        """Return the contributions other than 0: the features without influence explain nothing."""
+        return [one for one in self.contributions if one.contribution]
 
     def _repr_html_(self) -> str:
         largest = max((abs(one.contribution) for one in self.contributions), default=0.0)

@@ -1,5 +1,6 @@
 """The settings of explanations: the section `explain`, and one section for each method that has settings of its own."""
 
+import math
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
@@ -163,6 +164,20 @@ class AttributionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     refresh: ChangesExplanations[_Positive] = 1_000
     scale: ChangesExplanations[Literal["additive", "prediction"]] = "additive"
     largest: ChangesExplanations[_Positive] = 10
+
+    def __post_init__(self) -> None:
+        findings = [
+            f"attributions.{key}: expected a number, got {bound}"
+            for key, bound in (("low", self.low), ("high", self.high))
+            if bound is not None and math.isnan(bound)
+        ]
+        if self.low is not None and self.high is not None and self.low > self.high:
+            findings.append(
+                f"attributions.low: expected at most attributions.high = {self.high:g}, got {self.low:g}, so that no "
+                "prediction lies between them"
+            )
+        if findings:
+            raise SettingsError(findings)
 
 
 class MethodSections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

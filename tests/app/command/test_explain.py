@@ -23,8 +23,8 @@ def record(seq: int, epoch: int = 0, stream: str = "loans") -> bytes:
     return attributions.JSON.write(fields)
 
 
-def prediction(seq: int, event: str) -> bytes:
-    return msgspec.json.encode(msgspec.structs.replace(PREDICTION, seq=seq, id=event, stream="loans"))
+def prediction(seq: int, event: str, epoch: int = 0) -> bytes:
+    return msgspec.json.encode(msgspec.structs.replace(PREDICTION, seq=seq, id=event, stream="loans", epoch=epoch))
 
 
 @pytest.fixture
@@ -46,10 +46,17 @@ def asked(broker: EmbeddedKafka, *options: str) -> tuple[str, str, int]:
 
 
 def test_an_event_is_found_by_its_id_in_its_newest_epoch(broker: EmbeddedKafka) -> None:
+    Writer(broker.bootstrap, "test.predictions").send(prediction(7, "a", epoch=1), key=b"loans")
     said, errors, code = asked(broker, "--stream", "loans", "--id", "a", "--json")
     assert said.splitlines() == [record(7, epoch=1).decode()]
     assert errors == "skipped records of test.attributions that cannot be read: 1\n"
     assert code == 0
+
+
+def test_another_event_with_the_same_number_in_a_later_epoch_is_not_taken_for_it(broker: EmbeddedKafka) -> None:
+    Writer(broker.bootstrap, "test.predictions").send(prediction(7, "z", epoch=1), key=b"loans")
+    assert asked(broker, "--stream", "loans", "--id", "a", "--json")[0].splitlines() == [record(7).decode()]
+    assert asked(broker, "--stream", "loans", "--id", "z", "--json")[0].splitlines() == [record(7, epoch=1).decode()]
 
 
 def test_a_number_without_a_stream_finds_it_in_all_streams(broker: EmbeddedKafka) -> None:

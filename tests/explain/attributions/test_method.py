@@ -131,7 +131,15 @@ def test_the_largest_contributions_come_first_and_the_others_are_summed_up():
         assert abs(part.others - sum(one.contribution for one in whole.contributions[1:]) - whole.others) < 1e-12
 
 
-@pytest.mark.parametrize("wrong", ["share=0", "rows=0", "rows=1001", "refresh=0", "scale=log", "largest=0"])
+@pytest.mark.parametrize(
+    "wrong", ["share=0", "rows=0", "rows=1001", "refresh=0", "scale=log", "largest=0", "low=nan", "high=nan"]
+)
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(SettingsError, match=f"attributions.{wrong.partition('=')[0]}"):
         load(assignments=[f"attributions.{wrong}"])
+
+
+def test_bounds_between_which_no_prediction_lies_are_refused():
+    with pytest.raises(SettingsError, match=r"attributions\.low: expected at most attributions\.high = 0\.1, got 0\.9"):
+        load(assignments=["attributions.low=0.9", "attributions.high=0.1"])
+    load(assignments=["attributions.low=0.5", "attributions.high=0.5"])

@@ -91,3 +91,17 @@ def test_a_notebook_shows_the_sum():
 def test_what_cannot_be_used_is_refused(background, more, match):
     with pytest.raises(SettingsError, match=match):
         LocalShapley(linear_model.LinearRegression(), background, **more)
+
+
+def test_features_without_influence_are_neither_in_the_sentence_nor_in_the_waterfall():
+    model = linear_model.LogisticRegression()
+    for number in range(40):
+        model.learn_one({"a": number % 2}, bool(number % 2))
+    local = LocalShapley(model, [{"a": 0.0, "b": 0.0}, {"a": 1.0, "b": 1.0}])
+    why = local.explain_one({"a": 1.0, "b": 1.0, "c": 3.0})
+    assert {one.feature for one in why.contributions} == {"a", "b", "c"}
+    assert " because a = 1" in why.sentence()
+    assert not any(f"{name} " in line for name in "bc" for line in [why.sentence(), *why.waterfall()])
+    same = LocalShapley(model, [{"a": 1.0}]).explain_one({"a": 1.0})
+    assert same.sentence().endswith("for the average event")
+    assert len(same.waterfall()) == 2

@@ -1,8 +1,9 @@
 """`glasstream explain`: why events were predicted as they were."""
 
 from collections import deque
+from collections.abc import Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 import msgspec
@@ -13,6 +14,9 @@ from glasstream.app.terminal import say
 if TYPE_CHECKING:
     from glasstream.flow.settings import Settings
     from glasstream_topics.attributions import Attribution
+
+_Event: TypeAlias = tuple[str, int, int]
+"""Stream, epoch and number of an event."""
 
 _LAST: Final = 3
 """Number of events that are explained unless some are named."""
@@ -54,9 +58,9 @@ def explain(
     from glasstream_topics.attributions import JSON
 
     with reached(load_settings(common), data) as settings:
-        wanted = _numbers(settings, stream, ids) if ids else set[tuple[str | None, int]]()
-        wanted |= {(stream, seq) for seq in seqs}
-        found = _read(settings, stream, wanted if ids or seqs else None, last or _LAST)
+        events = _events(settings, stream, ids) if ids else set[_Event]()
+        wanted = {(name, seq) for name, _, seq in events} | {(stream, seq) for seq in seqs}
+        found = _read(settings, stream, events, set(seqs), last or _LAST)
     for place, one in enumerate(found):
         if as_json:
             fields = msgspec.structs.asdict(one)
@@ -89,8 +93,8 @@ def explain(
     return 0 if found and not missing else 1
 
 
-def _numbers(settings: "Settings", stream: str | None, ids: tuple[str, ...]) -> set[tuple[str | None, int]]:
-    """Return the streams and numbers of events by their ids.
+def _events(settings: "Settings", stream: str | None, ids: tuple[str, ...]) -> set[_Event]:
+    """Return the events with these ids.
 
     Raises
     ------
@@ -100,13 +104,13 @@ def _numbers(settings: "Settings", stream: str | None, ids: tuple[str, ...]) -> 
     from glasstream.base.errors import InputError
     from glasstream_topics import consume
 
-    wanted, found = set(ids), dict[str, set[tuple[str | None, int]]]()
+    wanted, found = set(ids), dict[str, set[_Event]]()
     with consume.predictions(
         settings.broker, prefix=settings.prefix, streams=stream, follow=False, damaged="skip", kafka=settings.kafka
     ) as records:
         for record in records:
             if record.id in wanted:
-                found.setdefault(record.id, set()).add((record.stream, record.seq))
+                found.setdefault(record.id, set()).add((record.stream, record.epoch, record.seq))
     if unknown := sorted(wanted - found.keys()):
         raise InputError(
             f"--id: expected ids of events on {settings.prefix}predictions, got {', '.join(map(repr, unknown))}; the "
@@ -116,9 +120,12 @@ def _numbers(settings: "Settings", stream: str | None, ids: tuple[str, ...]) -> 
 
 
 def _read(
-    settings: "Settings", stream: str | None, wanted: set[tuple[str | None, int]] | None, last: int
+    settings: "Settings", stream: str | None, events: Set[_Event], seqs: Set[int], last: int
 ) -> "list[Attribution]":
-    """Return the wanted records, the newest epoch of each event, or the last ones if none is named."""
+    """Return the records of the events and numbers, the newest epoch of each, or the last ones if none is named.
+
+    A number can be of another event in each epoch, so events that were found by their ids are looked up with it.
+    """
     from glasstream_topics import consume
 
     newest: deque[Attribution] = deque(maxlen=last)
@@ -127,12 +134,12 @@ def _read(
         settings.broker, prefix=settings.prefix, streams=stream, follow=False, damaged="skip", kafka=settings.kafka
     ) as records:
         for record in records:
-            if wanted is None:
+            if not events and not seqs:
                 newest.append(record)
-            elif (record.stream, record.seq) in wanted or (None, record.seq) in wanted:
+            elif record.seq in seqs or (record.stream, record.epoch, record.seq) in events:
                 before = named.get((record.stream, record.seq))
                 if before is None or before.epoch <= record.epoch:
                     named[record.stream, record.seq] = record
     if records.damaged:
         say(f"skipped records of {settings.prefix}attributions that cannot be read: {records.damaged:,}", err=True)
-    return list(newest) if wanted is None else list(named.values())
+    return list(named.values()) if events or seqs else list(newest)
