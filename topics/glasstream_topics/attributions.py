@@ -120,6 +120,9 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
             what = f"{'probability' if self.link == 'identity' else what} of {self.output}"
         if self.link == "identity" and abs(self.explained - self.prediction) >= 0.005 * max(1.0, abs(self.prediction)):
             what += f" by model version {self.model_version}; {self.prediction:.3g} was predicted"
+        elif self.link != "identity":
+            kind = "" if self.output is None else "a probability of "
+            what += f"; {kind}{self.prediction:.3g} was predicted"
         parts = [f"{self.base:.3g} for the average event"]
         parts += [f"{one.contribution:+.3g} because {one.feature} {_is(one.value)}" for one in self._contributing()]
         if self.others:

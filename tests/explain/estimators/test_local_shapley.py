@@ -101,6 +101,7 @@ def test_features_without_influence_are_neither_in_the_sentence_nor_in_the_water
     why = local.explain_one({"a": 1.0, "b": 1.0, "c": 3.0})
     assert {one.feature for one in why.contributions} == {"a", "b", "c"}
     assert " because a = 1" in why.sentence()
+    assert f"(log odds of true; a probability of {why.prediction:.3g} was predicted)" in why.sentence()
     assert not any(f"{name} " in line for name in "bc" for line in [why.sentence(), *why.waterfall()])
     same = LocalShapley(model, [{"a": 1.0}]).explain_one({"a": 1.0})
     assert same.sentence().endswith("for the average event")
