@@ -1,5 +1,6 @@
 """`attributions`: why one event was predicted as it was, labelled or not."""
 
+import math
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -118,10 +119,10 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
         what = {"identity": "prediction", "logit": "log odds", "log": "log", "softmax": "score"}[self.link]
         if self.output is not None:
             what = f"{'probability' if self.link == 'identity' else what} of {self.output}"
-        if self.link == "identity" and abs(self.explained - self.prediction) >= 0.005 * max(1.0, abs(self.prediction)):
-            what += f" by model version {self.model_version}; {self.prediction:.3g} was predicted"
-        elif self.link != "identity":
-            kind = "" if self.output is None else "a probability of "
+        if self._apart():
+            what += f" by model version {self.model_version}"
+        if self._apart() or self.link != "identity":
+            kind = "" if self.link == "identity" or self.output is None else "a probability of "
             what += f"; {kind}{self.prediction:.3g} was predicted"
         parts = [f"{self.base:.3g} for the average event"]
         parts += [f"{one.contribution:+.3g} because {one.feature} {_is(one.value)}" for one in self._contributing()]
@@ -149,6 +150,17 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
             lines.append(f"{_short(name):<{names}}  {value:>+10.4g}  {drawn}")
         lines.append(f"{last:<{names}}  {self.explained:>10.4g}  {' ' * round((ends[-1] - low) * scale)}│")
         return lines
+
+    def _apart(self) -> bool:
+        """Return whether the explained model says something else than what was predicted, as far as this is known."""
+        if self.link == "softmax":
+            return False
+        said = self.explained
+        if self.link == "logit":
+            said = 0.5 + 0.5 * math.tanh(said / 2.0)
+        elif self.link == "log":
+            said = math.exp(min(said, 700.0))
+        return abs(said - self.prediction) >= 0.005 * max(1.0, abs(self.prediction))
 
     def _contributing(self) -> list[Contribution]:
         """Return the contributions other than 0: the features without influence explain nothing."""

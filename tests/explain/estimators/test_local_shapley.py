@@ -1,5 +1,6 @@
 """Contributions to single predictions of a River model: they are of the model as it is, and add up."""
 
+import msgspec
 import pytest
 from river import forest, linear_model, neighbors, preprocessing, tree
 
@@ -102,6 +103,8 @@ def test_features_without_influence_are_neither_in_the_sentence_nor_in_the_water
     assert {one.feature for one in why.contributions} == {"a", "b", "c"}
     assert " because a = 1" in why.sentence()
     assert f"(log odds of true; a probability of {why.prediction:.3g} was predicted)" in why.sentence()
+    later = msgspec.structs.replace(why, prediction=why.prediction - 0.1, model_version=64)
+    assert f"(log odds of true by model version 64; a probability of {later.prediction:.3g} was" in later.sentence()
     assert not any(f"{name} " in line for name in "bc" for line in [why.sentence(), *why.waterfall()])
     same = LocalShapley(model, [{"a": 1.0}]).explain_one({"a": 1.0})
     assert same.sentence().endswith("for the average event")
