@@ -1,6 +1,7 @@
 """Contributions to single predictions of a River model: they are of the model as it is, and add up."""
 
 import msgspec
+import pandas as pd
 import pytest
 from river import forest, linear_model, neighbors, preprocessing, tree
 
@@ -72,6 +73,12 @@ def test_features_that_appear_later_are_absent_in_the_background():
     local = LocalShapley(model, [{"late": None, **numbers(x)} for x in XS[:20]])
     why = local.explain_one({**numbers(XS[250]), "later": 3.0})
     assert next(one for one in why.contributions if one.feature == "later").contribution == 0.0
+
+
+def test_the_background_may_be_a_data_frame():
+    model, rows, x = learned(MODELS["tree"]()), [numbers(x) for x in XS[:20]], numbers(XS[250])
+    framed = LocalShapley(model, pd.DataFrame(rows)).explain_one(x)
+    assert framed == LocalShapley(model, rows).explain_one(x)
 
 
 def test_a_notebook_shows_the_sum():

@@ -1,7 +1,7 @@
 """Why a River model predicts an event as it does: exact interventional Shapley values for single events."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,14 @@ from glasstream_topics.attributions import Attribution, Background, Contribution
 _SCALES: Final = ("additive", "prediction")
 
 
+@runtime_checkable
+class HasRecords(Protocol):
+    """A data frame of pandas or the like."""
+
+    def to_dict(self, orient: Literal["records"]) -> list[dict[Any, Any]]:
+        """Return the rows, by column."""
+
+
 class LocalShapley:
     """Contributions of the features to single predictions of a River model, as it is at the moment of each call.
 
@@ -34,7 +42,7 @@ class LocalShapley:
     model
         A River classifier or regressor, or a `LiveModel` over one.
     background
-        1 to 1,000 events (features by name) with which events are compared: for example the last 100.
+        1 to 1,000 events with which events are compared, for example the last 100: features by name, or a data frame.
     scale
         ``"additive"`` explains the scale on which the model adds, if it has one: log odds for a logistic regression.
         ``"prediction"`` always explains probabilities or numbers.
@@ -63,9 +71,16 @@ class LocalShapley:
     """
 
     def __init__(
-        self, model: Any, background: Iterable[Mapping[str, Any]], *, scale: Scale = "additive", seed: int = 0
+        self,
+        model: Any,
+        background: "Iterable[Mapping[str, Any]] | HasRecords",
+        *,
+        scale: Scale = "additive",
+        seed: int = 0,
     ) -> None:
         self.live = model if isinstance(model, LiveModel) else LiveModel(model)
+        if isinstance(background, HasRecords):
+            background = background.to_dict("records")
         rows = list(background)
         findings = []
         if scale not in _SCALES:
