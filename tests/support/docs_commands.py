@@ -60,6 +60,8 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
 
 REFUSED: Mapping[tuple[str, ...], str] = {
     ("glasstream", "topics", "acls", "--apply"): "It needs an authorizer",
+    ("glasstream", "explain", "--id"): "--id: expected ids of events",
+    ("glasstream", "explain"): "the stages write them with explain.methods=attributions",
 }
 """Words of commands that the Kafka of the tests refuses, and what they must say then: that they were understood."""
 
