@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from glasstream.flow.notify_settings import NotifySettings
-from glasstream_topics.incidents import STATUSES, VERDICTS, Incident
+from glasstream_topics.incidents import STATUSES, VERDICTS, Incident, encode
 
 _LONGEST_STREAM = 200
 """Characters of a stream's quoted name in an id. A longer name is replaced by its hash: servers refuse long headers."""
@@ -34,7 +34,7 @@ def body(incident: Incident, name: str, settings: NotifySettings) -> bytes:
         text = _escaped(text)  # or names could mention people
         return msgspec.json.encode({"text": text if link is None else f"{text}\n<{_escaped(link)}|Open the page>"})
     own = {"id": name, "text": text, **({} if link is None else {"link": link})}
-    return msgspec.json.encode({**own, **msgspec.to_builtins(incident)})
+    return msgspec.json.encode({**own, **msgspec.json.decode(encode(incident))})
 
 
 def _escaped(text: str) -> str:
