@@ -102,7 +102,7 @@ def test_kept_weights_are_those_of_all_pairs_to_the_last_bit(seed):
     while predictor._sets is None:
         predictor = random_trees(random, 6)
     sets = leaf_sets(predictor._branches, 6)
-    background, rows = random.choice(TESTED, (30, 6)), random.choice(TESTED, (40, 6))
+    background, rows = random.choice(TESTED, (20, 6)), random.choice(TESTED, (15, 6))
     of_background = np.asarray(places(sets.cut_start, sets.cut, background))
     paths = leaf_games.paths(sets, of_background)
     value = random.normal(size=(sets.leaf.size, 1))
@@ -112,8 +112,8 @@ def test_kept_weights_are_those_of_all_pairs_to_the_last_bit(seed):
     words = np.packbits(every, bitorder="little").view("<u8")
     found = []
     for kept in (1 << 20, 0):  # bytes: room for everything, and for one pattern at a time
-        weights, values = leaf_games.weights(paths, kept), np.zeros((40, 6))
-        of_rows, none = np.asarray(places(sets.cut_start, sets.cut, rows)), np.zeros(40, np.int64)
+        weights, values = leaf_games.weights(paths, kept), np.zeros((15, 6))
+        of_rows, none = np.asarray(places(sets.cut_start, sets.cut, rows)), np.zeros(15, np.int64)
         for _ in range(2):  # cold and warm
             values[:] = 0.0
             leaf_games.add_constant(sets, paths, weights, words, value, none, of_rows, np.empty(6, np.uint64), values)
