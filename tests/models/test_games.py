@@ -9,7 +9,7 @@ import pytest
 from glasstream.base.errors import NotCompilable
 from glasstream.models.onnx.translate import translate
 from glasstream.models.predictors.kernels import leaf_games
-from glasstream.models.predictors.kernels.games import IDENTITY, HasGame
+from glasstream.models.predictors.kernels.games import IDENTITY, LOG, LOGIT, SOFTMAX, HasGame
 from glasstream.models.predictors.kernels.leaf_sets import leaf_sets, places
 from tests.support.examples import some
 from tests.support.model_examples import EXAMPLES
@@ -20,6 +20,41 @@ TESTED = np.array([0.0, 1.0, 2.0, 3.0, -1.0, 0.5, np.nan])
 
 _NOT_ADDED = {"encoded forest"}
 """Files in which several columns before the trees are made of one feature."""
+
+LINKS = {
+    "adaptive regression tree": IDENTITY,
+    "adaptive tree": IDENTITY,
+    "bag of regression trees": IDENTITY,
+    "bag of trees": IDENTITY,
+    "bag of trees that split at once": IDENTITY,
+    "binarized tree": IDENTITY,
+    "encoded line": IDENTITY,
+    "forest": IDENTITY,
+    "implicit line": IDENTITY,
+    "implicit line on raw values": IDENTITY,
+    "leveraging bag of trees": IDENTITY,
+    "line": IDENTITY,
+    "line on extremes": IDENTITY,
+    "numbered tree": IDENTITY,
+    "passive-aggressive line": IDENTITY,
+    "patches of regression trees": IDENTITY,
+    "patches of trees": IDENTITY,
+    "regression tree": IDENTITY,
+    "regression tree of means": IDENTITY,
+    "text beside scaled numbers": IDENTITY,
+    "tree": IDENTITY,
+    "tree of majorities": IDENTITY,
+    "tree that splits at once": IDENTITY,
+    "watched bag of trees": IDENTITY,
+    "large margin": LOGIT,
+    "logistic": LOGIT,
+    "logistic on extremes": LOGIT,
+    "passive-aggressive": LOGIT,
+    "perceptron": LOGIT,
+    "encoded softmax": SOFTMAX,
+    "softmax": SOFTMAX,
+}
+"""The link of the game of each example; there is none for the others."""
 
 
 def shapley(answer, row, background):
@@ -69,6 +104,14 @@ def test_both_kinds_of_trees_have_games_among_the_random_ones():
     assert found == {"ClassificationTrees", "RegressionTrees"}
 
 
+SCORES = {
+    IDENTITY: lambda values: values,
+    LOGIT: lambda values: np.log(values) - np.log1p(-values),
+    LOG: np.log,
+}
+"""From predictions to the scale of each link. Softmax has none: a score is known up to what all classes share."""
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_family_that_has_a_game(name, learned_examples, odd):
     example, watched = EXAMPLES[name], learned_examples[name]
@@ -76,8 +119,9 @@ def test_every_family_that_has_a_game(name, learned_examples, odd):
     events = odd(60, regression=not example.classification, text=example.text)
     rows = watched.rows([x for x, _ in events])[:, :7]
     game = predictor.game(rows[:6]) if isinstance(predictor, HasGame) else None
-    if game is not None and game.link == IDENTITY:
-        check(predictor, game, rows[-3:], rows[:6], lambda of: predictor.evaluate(of).values)
+    assert (None if game is None else game.link) == LINKS.get(name)
+    if game is not None and game.link in SCORES:
+        check(predictor, game, rows[-3:], rows[:6], lambda of: SCORES[game.link](predictor.evaluate(of).values))
 
 
 def test_features_that_are_not_tested_get_nothing_and_names_do_not_matter():

@@ -1,6 +1,7 @@
 """`attributions`: why one event was predicted as it was, labelled or not."""
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -9,7 +10,8 @@ from glasstream_topics.contract import Natural, Positive, Topic, stream_key
 from glasstream_topics.notebook import Shown, bar, table
 from glasstream_topics.record import Json
 
-LINKS: Final = {
+Link = Literal["identity", "logit", "log", "softmax"]
+LINKS: Final[Mapping[Link, str]] = {
     "identity": "the prediction",
     "logit": "the log odds of the prediction",
     "log": "the log of the prediction",
@@ -101,7 +103,7 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
     model_version: Natural
     output: str | None
     prediction: float
-    link: Literal["identity", "logit", "log", "softmax"]
+    link: Link
     explained: float
     base: float
     background: Background

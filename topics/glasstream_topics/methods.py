@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from glasstream_topics import frames
+from glasstream_topics.attributions import LINKS
 from glasstream_topics.frames import Array
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ BOTH: Final = EFFECTS | LABELLED
 """Both parts."""
 MOST_ROWS: Final = 1_000
 """Largest number of background rows of an attribution."""
-_LINKS: Final = 4
 _ATTRIBUTION_DRAWS: Final = ("attributions", "attributions.first", "attributions.anchor")
 _COUNTS: Final = ("rows", "events")
 _OF_NUMBERS: Final = ("squared", "absolute")
@@ -157,8 +157,8 @@ def _attribution_values(record: "Contributions") -> Iterator[str]:
     if not bool(((output >= -1) & (output < max(1, len(record.classes)))).all()):
         yield f"attributions.output: expected indices of {len(record.classes)} classes, or -1"
     link, rows, event = (record.values[f"attributions.{name}"] for name in ("link", "rows", "event"))
-    if not bool(((link >= 0) & (link < _LINKS)).all()):
-        yield f"attributions.link: expected indices of {_LINKS} links"
+    if not bool(((link >= 0) & (link < len(LINKS))).all()):
+        yield f"attributions.link: expected indices of {len(LINKS)} links"
     if not bool(((rows >= 0) & (rows <= MOST_ROWS) & (event >= 0)).all()):
         yield f"attributions: expected up to {MOST_ROWS} background rows of events from 0 on"
     if bool((record.values["attributions.error"] < 0).any()):

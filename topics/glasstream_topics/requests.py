@@ -54,8 +54,8 @@ class Grid(NamedTuple):
     """Whether the knots of a numeric feature are the ends of an equidistant grid."""
 
 
-class Attributed(NamedTuple):
-    """How predictions are attributed to features: see `glasstream.explain.attributions`."""
+class AttributionOptions(NamedTuple):
+    """Which predictions are attributed to features, and on which scale: see `glasstream.explain.attributions`."""
 
     scale: str
     """``additive`` or ``prediction``."""
@@ -65,10 +65,6 @@ class Attributed(NamedTuple):
     """Smallest prediction that is explained: the probability of the predicted class, or the number."""
     high: float
     """Largest prediction that is explained."""
-    largest: int
-    """Number of contributions that are published."""
-    sampling: str
-    """Distribution of the background rows."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -107,7 +103,7 @@ class ExplainRequest(Block):
     task: str = ""
     new_categories: Mapping[int, NewCategories] = field(default_factory=dict)
     grid: Grid | None = None
-    attributed: Attributed | None = None
+    attributed: AttributionOptions | None = None
     corrected: bool = False
     watched: bool = False
     refused: str = ""

@@ -39,8 +39,8 @@ class Passing(NamedTuple):
     start: int
     """First row that is explained, t0. Earlier rows enter and draw nothing."""
     answers: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
-    """(count,) numbers of the predicted classes, -1 if there is none, and their probabilities; 0 and the predicted
-    numbers for a regression. None if no method asks for them."""
+    """(count,) the number of the class predicted for each event, -1 if there is none, and its probability; 0 and the
+    predicted number for a regression. None if no method needs them."""
 
     @property
     def explained(self) -> int:

@@ -48,9 +48,9 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     level
         Confidence level of the intervals.
     unlabelled
-        Compute what needs no label (effects, their importance and their alarms, and attributions) on every event when
-        it arrives, whether it has a label or not. It needs the method ``ipdp`` or ``attributions``; with the latter, it
-        is always so. Everything else is computed on labelled rows only.
+        Compute effects, their importance and their alarms on every event when it arrives, whether it has a label or
+        not. It needs the method ``ipdp``. The method ``attributions`` explains every event in any case, and so does
+        ``ipdp`` beside it. Everything else is computed on labelled rows only.
     """
 
     methods: ChangesExplanations[Annotated[str, Meta(pattern=_METHODS, description=_SOME_METHODS)]] = "ipfi"
@@ -74,7 +74,7 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def every_event(self) -> bool:
-        """Whether what needs no label is computed on every event when it arrives."""
+        """Whether methods that need no label explain every event when it arrives."""
         return self.unlabelled or "attributions" in self.names
 
     @property

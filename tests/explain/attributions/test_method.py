@@ -1,5 +1,7 @@
 """The method in the plain loop: which events are explained, against which rows, and what their records hold."""
 
+import math
+
 import orjson
 import pytest
 
@@ -117,9 +119,10 @@ def test_a_class_and_bounds_choose_by_the_prediction():
 
 
 def test_the_scale_of_predictions_is_that_of_probabilities():
-    records = explained(MADE, "attributions.scale=prediction", model="linear")
+    records, odds = explained(MADE, "attributions.scale=prediction", model="linear"), explained(MADE, model="linear")
     assert {one.link for one in records} == {"identity"}
-    assert all(0.0 <= one.explained <= 1.0 for one in records)
+    for one, other in zip(records, odds, strict=True):
+        assert abs(one.explained - 1.0 / (1.0 + math.exp(-other.explained))) < 1e-9
 
 
 def test_the_largest_contributions_come_first_and_the_others_are_summed_up():

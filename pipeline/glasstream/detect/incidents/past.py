@@ -28,7 +28,7 @@ class Past:
     former: float | None = None
     """Mean of the former run; None before the first has ended."""
     highest: float | None = None
-    """None while each run is better than the one before: while the model learns what it will know."""
+    """`highest` is None while the mean loss falls from run to run."""
 
     def add(self, losses: NDArray[np.float64]) -> None:
         """Add the losses of the next rows."""

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 class Factor(NamedTuple):
-    """What values are multiplied by: the factor that fits best, and the ends of its interval (99 %)."""
+    """A factor of the values: the one that fits best, and the ends of its interval (99 %)."""
 
     value: float
     low: float

@@ -131,7 +131,7 @@ class Judgement:
     gaps: list[float]
     """How far each of them is from what it was before: a difference of cumulative shares; 0 for levels."""
     rule: Rule
-    """Whether the labels follow the same rule of the inputs as before."""
+    """The relation of the labels to the inputs: the same as before, another one, or not known."""
 
     @property
     def worse(self) -> bool:
@@ -411,7 +411,7 @@ class _Answers(NamedTuple):
     other: list[int]
     """Features at whose values the labels differ."""
     powerful: bool
-    """Whether a difference that matters would have been found at each feature."""
+    """Whether the test has enough rows at each feature to find a difference that matters."""
 
 
 def _answers(sample: Sample, changes: _Changes) -> _Answers:

@@ -29,8 +29,6 @@ _MARK = "\ufeff"
 """Byte order mark, which begins the text of another file that was appended."""
 _LONG = 50
 """Number of line breaks in a cell from which on a quote is probably not closed."""
-_SEPARATORS = ",;\t|"
-"""Characters between the cells of rows that a cell holds by mistake."""
 _CLASSES = 1_000
 """Largest number of classes whose spellings are compared."""
 _ROWS_OF_CLASS = 10
@@ -367,7 +365,7 @@ def _has_rows(row: list[str], place: int, breaks: int) -> bool:
     the parts before and behind it must also be numbers where this row has numbers, of which there must be one.
     """
     cell, width = row[place], len(row)
-    for mark in _SEPARATORS:
+    for mark in csv_notices.SEPARATORS:
         if width < 3 or cell.count(mark) != breaks * (width - 1):
             continue
         if breaks > 1:

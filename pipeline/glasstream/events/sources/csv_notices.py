@@ -1,14 +1,19 @@
 """Notices about the lines of a CSV file: functions of the first line of a kind, its cell, and the number of them."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from glasstream.events.sources.listing import listed
+
+SEPARATORS: Final = ",;\t|"
+"""Characters that usually stand between cells."""
 
 
 def of_width(row: list[str], header: list[str], *, first: bool) -> str:
     """Return what is wrong with a row of another width than the header, and what to do."""
-    if len(row) == 1 and (separator := next((mark for mark in ",;\t|" if row[0].count(mark) == len(header) - 1), "")):
-        todo = f"the header has another separator than the line, {separator!r}: write all lines with the same one"
+    others = [mark for mark in SEPARATORS if len(row) == 1 and row[0].count(mark) == len(header) - 1]
+    if others:
+        todo = f"the header has another separator than the line, {others[0]!r}: write all lines with the same one"
     elif len(row) < len(header):
         todo = "if the line is no row, such as a footnote, remove it; else write its empty cells, too"
     elif not any(map(str.strip, row[len(header) :])):

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.explain.attributions.mixtures import from_mixtures
-from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, Game, HasGame, Link, Shares
+from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, Game, HasGame, Shares
 from glasstream.models.predictors.predictor import Floats, Integers, Predictor
+from glasstream_topics.attributions import Link
 
 Scale = Literal["additive", "prediction"]
 ADDITIVE: Final = "additive"
@@ -27,7 +28,7 @@ class Attributed(NamedTuple):
     total
         float64[n]: the answer for the row, which `base` and the values add up to.
     link
-        What `total` is to the prediction: one of `glasstream.models.predictors.kernels.games.LINKS`.
+        What `total` is to the prediction: one of `glasstream_topics.attributions.LINKS`.
     """
 
     values: Floats
@@ -38,10 +39,14 @@ class Attributed(NamedTuple):
 
     @property
     def residual(self) -> Floats:
-        """What is missing between `total` and the sum of base and values, relative to the numbers that are added."""
-        size = np.abs(self.base) + np.abs(self.total) + np.abs(self.values).sum(axis=1)
-        rest = self.base + self.values.sum(axis=1) - self.total
-        return np.asarray(np.abs(rest) / np.maximum(1.0, size))
+        """float64[n]: see the function `residual`."""
+        return residual(self.values, self.base, self.total)
+
+
+def residual(values: Floats, base: Floats, total: Floats) -> Floats:
+    """Return by how much `base` and the sum of `values` miss `total` in each row, relative to what is added."""
+    size = np.abs(base) + np.abs(total) + np.abs(values).sum(axis=1)
+    return np.asarray(np.abs(base + values.sum(axis=1) - total) / np.maximum(1.0, size))
 
 
 class Attributor:
@@ -77,7 +82,7 @@ class Attributor:
 
     @property
     def link(self) -> Link:
-        """What the explained scale is to the prediction."""
+        """The relation of the explained scale to the prediction: one of `glasstream_topics.attributions.LINKS`."""
         return IDENTITY if self._game is None else self._game.link
 
     def explain(self, rows: Floats, outputs: Integers, numbers: Integers) -> Attributed:

@@ -10,22 +10,22 @@ from glasstream.base.draws import Purpose, stream_key, uniform
 from glasstream.base.errors import StateError
 from glasstream.base.jit import kernel
 from glasstream.events.features import FeatureTable, Kind
-from glasstream.explain.attributions.game import ADDITIVE, Attributor, Scale
+from glasstream.explain.attributions.game import ADDITIVE, Attributor, Scale, residual
 from glasstream.explain.importance import ImportanceAggregator
 from glasstream.explain.method import Arrays, Drawing, Method, OutputRecord, Passing, Signals
 from glasstream.explain.sampling.reservoir import Drawn, Reservoir, Wanted
 from glasstream.explain.settings import MethodSettings
-from glasstream.models.predictors.kernels.games import LINKS
 from glasstream.models.predictors.predictor import NO_LABEL, Floats, Integers, Predictor
 from glasstream_topics import attributions
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import EFFECTS, LARGEST
-from glasstream_topics.requests import Attributed, ExplainRequest
+from glasstream_topics.requests import AttributionOptions, ExplainRequest
 
 MOST_RESIDUAL: Final = 1e-9
 """Largest difference between a prediction and the sum of its parts, relative to what is added."""
 _NUMBERS: Final = ("base", "explained", "prediction")
 _COUNTS: Final = ("output", "link", "rows", "event")
+_LINKS: Final = tuple(attributions.LINKS)
 _CHOICE: Final = int(Purpose.ATTRIBUTIONS)
 _NOTHING: Final = Wanted()
 _KEPT: Final = 4
@@ -42,13 +42,11 @@ class _Drawing(Drawing):
     def __init__(self, settings: MethodSettings, key: NDArray[np.uint64]) -> None:
         own = settings.attributions
         self._share, self._refresh = own.share, own.refresh
-        self._fields = Attributed(
+        self._options = AttributionOptions(
             own.scale,
             own.output or "",
             -LARGEST if own.low is None else own.low,
             LARGEST if own.high is None else own.high,
-            own.largest,
-            settings.explain.sampling,
         )
         self._sample = Reservoir.empty(own.rows, settings.explain.sampling, key)
         self._events = 0
@@ -66,7 +64,7 @@ class _Drawing(Drawing):
             if self._event < 0 or number % self._refresh == 0:
                 self._enter(block[done:place], first + done)
                 done = place
-                if self._sample.held(number).shape[0]:
+                if len(self._sample.held(number)):
                     self._rows, self._event = self._sample.held(number).copy(), number
             if self._event >= 0 and (not backgrounds or backgrounds[-1][0] != self._event):
                 backgrounds.append((self._event, self._rows))
@@ -92,11 +90,11 @@ class _Drawing(Drawing):
             self._events = first + len(block)
 
     def numbers(self, width: int) -> int:
-        return 1  # a block has one background or two; a block that is too large is cut
+        return 3  # and one background or two in a block, which is cut if it is too large
 
     def fields(self, draws: Arrays, rows: Floats, features: FeatureTable, width: int) -> dict[str, Any]:
         known = {slot: list(features.categories[slot]) for slot in range(width) if features.kinds[slot] is Kind.TEXT}
-        return {"attributed": self._fields, "texts": _texts(rows, known)}
+        return {"attributed": self._options, "texts": _texts(rows, known)}
 
     def state(self) -> dict[str, NDArray[Any]]:
         counts = np.array([self._events, self._event], np.int64)
@@ -181,7 +179,7 @@ class _Aggregator(ImportanceAggregator):
             model_version=block.version,
             output=block.classes[output] if block.classes else None,
             prediction=prediction,
-            link=LINKS[int(values["link"][place])],
+            link=_LINKS[int(values["link"][place])],
             explained=explained,
             base=base,
             background=attributions.Background(
@@ -213,7 +211,7 @@ class Attributions(Method):
 
     def __init__(self) -> None:
         self._made: tuple[tuple[Predictor, bytes, Attributor], ...] = ()
-        """What was computed last, the newest first: pure functions of a model and background rows."""
+        """The newest attributors, each with its model and background rows, of which it is a pure function."""
 
     def drawing(self, settings: MethodSettings, key: NDArray[np.uint64]) -> _Drawing:
         return _Drawing(settings, key)
@@ -249,7 +247,9 @@ class Attributions(Method):
 
         return explain
 
-    def _attributor(self, predictor: Predictor, background: Floats, asked: Attributed, stream: str) -> Attributor:
+    def _attributor(
+        self, predictor: Predictor, background: Floats, asked: AttributionOptions, stream: str
+    ) -> Attributor:
         identity = background.tobytes() + asked.scale.encode()
         for made in self._made:
             if made[0] is predictor and made[1] == identity:
@@ -264,10 +264,9 @@ class Attributions(Method):
 
     def finite(self, values: Arrays) -> NDArray[np.bool_]:
         """Return the events whose contributions add up; an event that is not explained has none."""
-        own, base, explained = (values[f"attributions{name}"] for name in ("", ".base", ".explained"))
-        size = np.maximum(1.0, np.abs(base) + np.abs(explained) + np.abs(own).sum(axis=1))
-        adds_up = np.abs(base + own.sum(axis=1) - explained) <= MOST_RESIDUAL * size
-        return np.asarray(adds_up & (np.abs(own) <= LARGEST).all(axis=1) & (size <= LARGEST))
+        parts = own, base, explained = [values[f"attributions{name}"] for name in ("", ".base", ".explained")]
+        small = [(np.abs(part) <= LARGEST).reshape(len(own), -1).all(axis=1) for part in parts]
+        return np.asarray((residual(own, base, explained) <= MOST_RESIDUAL) & np.logical_and.reduce(small))
 
     def part(self, block: ExplainRequest, rows: slice) -> dict[str, Any]:
         draws = block.draws
@@ -319,7 +318,7 @@ class _Found:
         made = attributor.explain(x[chosen], outputs[chosen], seqs[chosen])
         self.values[chosen], self.error[chosen], self.inputs[chosen] = made.values, made.error, x[chosen]
         self.base[chosen], self.explained[chosen], self.output[chosen] = made.base, made.total, self._numbers[chosen]
-        self.link[chosen], self.rows[chosen], self.event[chosen] = LINKS.index(made.link), rows, event
+        self.link[chosen], self.rows[chosen], self.event[chosen] = _LINKS.index(made.link), rows, event
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that `glasstream_topics.methods` declares."""

@@ -7,7 +7,6 @@ of the Shapley value based on sampling", Computers & Operations Research 36, 200
 row gets two such pairs. The values add up as the exact ones do, and the differences of the two pairs give the error.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +14,9 @@ from numpy.typing import NDArray
 
 from glasstream.base.draws import Purpose, below
 from glasstream.base.jit import kernel
+from glasstream.models.predictors.kernels.leaf_games import MOST_FREE, coalitions
 from glasstream.models.predictors.predictor import Floats, Integers, Predictor
 
-MOST_DIFFERING = 10
-"""Largest number of differing features of which all mixtures are evaluated."""
 _ORDERS = 4
 """Number of orders for each background row: two, and their reverses."""
 _CHUNK_VALUES = 1 << 20
@@ -59,7 +57,7 @@ def from_mixtures(
     """
     differs = ~((row == background) | (np.isnan(row) & np.isnan(background)))
     many = differs.sum(axis=1)
-    if many.max(initial=0) <= MOST_DIFFERING:
+    if many.max(initial=0) <= MOST_FREE:
         return Estimated(_enumerated(predictor, row, background, output, differs, many), None)
     return _sampled(predictor, row, background, output, key, number)
 
@@ -73,16 +71,8 @@ def _enumerated(
         part = slice(begin, begin + step)
         mixtures = _mix(row, background[part], differs[part], many[part])
         answers = np.ascontiguousarray(predictor.evaluate(mixtures).values[:, output])
-        _add_enumerated(answers, differs[part], many[part], _coalitions(), values)
+        _add_enumerated(answers, differs[part], many[part], coalitions(), values)
     return values / len(background)
-
-
-def _coalitions() -> Floats:
-    """Return float64[m + 1, m]: s! (m - s - 1)! / m! at [m, s], the weight of a coalition of s among m players."""
-    weight = np.zeros((MOST_DIFFERING + 1, MOST_DIFFERING))
-    for m in range(1, MOST_DIFFERING + 1):
-        weight[m, :m] = [1.0 / (m * math.comb(m - 1, s)) for s in range(m)]
-    return weight
 
 
 @kernel
@@ -123,7 +113,7 @@ def _add_enumerated(answers, differs, many, coalition, values):  # type: ignore[
                 size = 0
                 for other in range(m):
                     size += subset >> other & 1
-                values[j] += (answers[first + (subset | own)] - answers[first + subset]) * coalition[m, size]
+                values[j] += (answers[first + (subset | own)] - answers[first + subset]) * coalition[m, size + 1]
         first += 1 << m
 
 

@@ -10,11 +10,11 @@ from glasstream.base.errors import ModelError, NotCompilable, SettingsError
 from glasstream.events.features import Kind
 from glasstream.explain.attributions.game import Attributor, Scale
 from glasstream.explain.estimators.live_model import LiveModel
-from glasstream.models.predictors.kernels.games import MOST_ROWS
 from glasstream.models.predictors.predictor import CLASSIFICATION, NO_LABEL, Predictor
 from glasstream.models.river.compile import compile_model
 from glasstream.models.river.generic import GenericPredictor
 from glasstream_topics.attributions import Attribution, Background, Contribution
+from glasstream_topics.methods import MOST_ROWS
 
 _SCALES: Final = ("additive", "prediction")
 
@@ -120,8 +120,8 @@ class LocalShapley:
         for place, one in enumerate(self._rows):
             background[place, : one.size] = one
         predictor = self._predictor()
-        said = predictor.evaluate(row)
-        place = self._output(predictor, int(said.labels[0]), output)
+        answer = predictor.evaluate(row)
+        place = self._output(predictor, int(answer.labels[0]), output)
         attributor = Attributor(predictor, background, self._scale, key=self._key)
         made = attributor.explain(row, np.array([place]), np.array([self._explained]))
         self._explained += 1
@@ -136,7 +136,7 @@ class LocalShapley:
             seq=self._explained - 1,
             model_version=0,
             output=predictor.classes[place] if predictor.classes else None,
-            prediction=float(said.values[0, place]),
+            prediction=float(answer.values[0, place]),
             link=made.link,
             explained=float(made.total[0]),
             base=float(made.base[0]),

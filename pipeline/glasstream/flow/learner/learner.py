@@ -18,6 +18,7 @@ from glasstream.events.waiting import Joined, Waiting, size_of
 from glasstream.explain.background import Background
 from glasstream.explain.losses import loss_for
 from glasstream.explain.method import Passing
+from glasstream.flow.learner.answers import NO_ANSWER, Answer, answer_of, answers_of
 from glasstream.flow.learner.entries import Entries
 from glasstream.flow.learner.make_model import Model, make_model
 from glasstream.flow.learner.pushed import PushedModels
@@ -120,9 +121,6 @@ _THIRD_CLASS: Final = (
 )
 NEVER: Final = 2**53
 """A number of rows that no stream reaches."""
-Answer = tuple[int, float]
-"""Number of the predicted class and its probability; 0 and the predicted number for a regression."""
-NO_ANSWER: Answer = (-1, 0.0)
 _LATEST_TS = 253_402_300_799_999
 """Milliseconds from 1970 to the end of year 9999. An event whose time is further away counts as one without."""
 _CHECKED_ROWS = 10
@@ -181,7 +179,7 @@ class StreamLearner:
         self._parts: list[int] = []
         self._attributes = "attributions" in settings.explain.names
         self._answers: list[Answer] = []
-        """What was predicted for each event or row of the open block, if predictions are attributed."""
+        """The prediction for each event or row of the open block; empty unless predictions are attributed."""
         """Parts for which each of them is explained; 0 for none."""
         self._flush_before = False
         self._through_river = False
@@ -223,7 +221,7 @@ class StreamLearner:
                 given = {name: value for name, value in given.items() if not isinstance(value, str)}
         given = self._completed(model, given)
         prediction = model.predict(given) if model is not None else NOTHING
-        answer = _answer(model, prediction) if self._attributes else NO_ANSWER
+        answer = answer_of(model, prediction) if self._attributes else NO_ANSWER
         self._note(accepted, event_id, prediction)
         if model is None or target is None:
             if self._entries is not None:
@@ -382,7 +380,7 @@ class StreamLearner:
         ordered = found.in_one_order() if keeps and not found.errors else None
         classes, votes = ((), b"") if ordered is None else ordered
         vote_bytes = 8 * len(classes)
-        answers = _answers(model, found) if self._attributes else []
+        answers = answers_of(model, found) if self._attributes else []
         for place, (one, one_id, wanted, ts) in enumerate(
             zip(block.taken, block.ids, block.targets, block.times, strict=True)
         ):
@@ -976,26 +974,6 @@ class StreamLearner:
         if line not in self._said:
             self._said.add(line)
             self.outbox.notices.append(f"stream {self.stream!r}: {line}")
-
-
-def _answer(model: Model | None, prediction: Prediction) -> Answer:
-    """Return what was predicted for an event."""
-    label, probabilities, value = prediction
-    if value is not None:
-        return 0, value
-    if model is None or label not in model.classes or not probabilities:
-        return NO_ANSWER
-    return model.classes[label], probabilities.get(label, 0.0)
-
-
-def _answers(model: Model, found: Predictions) -> list[Answer]:
-    """Return what was predicted for each event of a block."""
-    if not found.names:
-        return [(0, value) for value in found.values.tolist()]
-    if found.sequence is None:
-        return [NO_ANSWER] * len(found)
-    numbers = np.array([*(model.classes.get(name, -1) for name in found.names), -1])[found.labels]
-    return list(zip(numbers.tolist(), found.values[np.arange(len(found)), found.labels].tolist(), strict=True))
 
 
 def _number(model: Model | None, target: str | float) -> float:

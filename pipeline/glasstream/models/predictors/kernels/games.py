@@ -7,7 +7,7 @@ mean answer for the background rows. A model whose answer is no sum over trees o
 """
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Final, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -17,18 +17,15 @@ from glasstream.models.predictors.kernels.bit_votes import BitVotes
 from glasstream.models.predictors.kernels.leaf_sets import LeafSets, places
 from glasstream.models.predictors.kernels.walk import Means
 from glasstream.models.predictors.predictor import Floats, Integers
+from glasstream_topics.attributions import Link
+from glasstream_topics.methods import MOST_ROWS
 
-Link = Literal["identity", "logit", "log", "softmax"]
 IDENTITY: Final = "identity"
 LOGIT: Final = "logit"
 LOG: Final = "log"
 SOFTMAX: Final = "softmax"
-LINKS: Final[tuple[Link, ...]] = (IDENTITY, LOGIT, LOG, SOFTMAX)
-"""What the scale on which Shapley values add up is to the prediction: itself, its log odds, its log, or scores whose
-softmax the probabilities are."""
-
-MOST_ROWS: Final = 1_000
-"""Largest number of background rows."""
+"""Relations of the scale on which Shapley values add up to the prediction: the prediction itself, its log odds, its
+log, or scores whose softmax the probabilities are."""
 CACHE_BYTES: Final = 64 << 20
 """Memory for weights that a game keeps, by default."""
 
@@ -58,7 +55,7 @@ class Game(Protocol):
     """The game of a model and background rows."""
 
     link: Link
-    """One of `LINKS`."""
+    """The relation of the values to the prediction."""
 
     def play(self, rows: Floats, outputs: Integers) -> Shares:
         """Return the Shapley values of `rows` float64[n, d].

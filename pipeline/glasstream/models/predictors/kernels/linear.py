@@ -8,11 +8,12 @@ import numpy as np
 from glasstream.models.predictors.arrays import Array, as_rows, require, sealed
 from glasstream.models.predictors.compiled import choice
 from glasstream.models.predictors.kernels import linear_forms
-from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, LOG, LOGIT, AdditiveGame, Link
+from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, LOG, LOGIT, AdditiveGame
 from glasstream.models.predictors.kernels.linear_forms import Forms
 from glasstream.models.predictors.kernels.tables import TablePredictor
 from glasstream.models.predictors.kernels.variant_rows import built_up_count, requested, sealed_variants
 from glasstream.models.predictors.predictor import CLASSIFICATION, REGRESSION, Floats, Integers, Output
+from glasstream_topics.attributions import Link
 
 LINKS: Final = {
     "identity": (linear_forms.IDENTITY, ""),
@@ -88,11 +89,10 @@ class LinearPredictor(TablePredictor):
         link = links.get(self._link)
         if link is None:
             return None
-        sign = np.array([-1.0, 1.0]) if self._link == "binary" else np.ones(1)
+        sign = np.ones(1)
         if self._link == "binary":  # River's keys are False and True, in this order
-            signs, sign = sign, np.zeros(len(self.classes))
-            reported = self._column >= 0
-            sign[self._column[reported]] = signs[reported]
+            sign, reported = np.zeros(len(self.classes)), self._column >= 0
+            sign[self._column[reported]] = np.array([-1.0, 1.0])[reported]
         known = len(self.features)
 
         def terms(rows: Floats) -> Floats:

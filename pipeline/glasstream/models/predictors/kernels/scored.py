@@ -7,9 +7,10 @@ import numpy as np
 
 from glasstream.models.predictors.arrays import Array, read_tuple, require, sealed_tuple
 from glasstream.models.predictors.compiled import choice, texts
-from glasstream.models.predictors.kernels.games import IDENTITY, LOGIT, SOFTMAX, Link
+from glasstream.models.predictors.kernels.games import IDENTITY, LOGIT, SOFTMAX
 from glasstream.models.predictors.kernels.scores import LABELS, TRANSFORMS, finished
 from glasstream.models.predictors.predictor import CLASSIFICATION, REGRESSION, Floats, Integers, Output, Task
+from glasstream_topics.attributions import Link
 
 
 class Ending(NamedTuple):

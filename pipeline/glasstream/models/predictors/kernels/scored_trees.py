@@ -212,12 +212,9 @@ class ScoredTrees(Scored):
 
     @cached_property
     def _variants(self) -> TreeVariants | None:
-        leaves = self._parts[1]
-        return (
-            None
-            if self._sets is None
-            else TreeVariants(self._sets, (leaves,), add_replaced, add_built_up, self._scores)
-        )
+        if self._sets is None:
+            return None
+        return TreeVariants(self._sets, (self._parts[1],), add_replaced, add_built_up, self._scores)
 
     def game(self, background: Floats, cache_bytes: int = CACHE_BYTES) -> TreeGame | None:
         """Return the game with background rows; see `glasstream.models.predictors.kernels.games`.
