@@ -19,7 +19,6 @@ from glasstream.app.operate.intake import Trial, attempt, judge
 from glasstream.base.errors import InputError
 from glasstream.events.mapping.settings import IntakeSettings
 from glasstream.events.message import Message
-from glasstream.kafka.stages.schemas import format_maker
 
 COUNT = 60
 chance = random.Random(7)
@@ -31,7 +30,7 @@ def tried(values: Sequence[Any], *assignments: str) -> Trial:
         Message("t", 0, n, None, value if isinstance(value, bytes) else orjson.dumps(value), 0)
         for n, value in enumerate(values)
     ]
-    return judge(settings, messages, format_maker(settings.intake, {}))
+    return judge(settings, messages, {})
 
 
 def at(n: int) -> datetime:
@@ -135,8 +134,12 @@ def test_of_a_change_event_only_the_row_after_the_change_is_used(around: str, up
         (lambda n: f"ring {n}", "a different text in nearly every document"),
         (lambda n: f"ring {n}" if n else 7, "a different text in nearly every document"),
         (lambda n: orjson.dumps({"n": n}).decode(), "JSON in a text: send the object itself, so that its fields can"),
-        (lambda n: f"{n},50", "numbers with decimal commas, signs or units: send them as 1234.5"),
-        (lambda n: f"{n} kg", "numbers with decimal commas, signs or units: send them as 1234.5"),
+        (lambda n: f">{n}", "numbers with decimal commas, signs or units: to use them, write them as 1234.5"),
+        (
+            lambda n: f"{1 + n},500",
+            "numbers with decimal commas, signs or units: to use them, set types = z=point, or types = z=comma if a "
+            "comma is the decimal mark",
+        ),
         (lambda n: [{"n": n}], "an array of objects: if each is to be an event, set records = z"),
         (lambda n: [n], "an array: a feature can be one of its elements, such as first=/z/0"),
     ],
@@ -221,6 +224,37 @@ def test_the_lines_that_are_printed_are_the_settings() -> None:
 def test_a_message_that_is_rejected_as_a_whole(value: bytes, says: str) -> None:
     ((_, _, detail),) = tried([value]).rejected
     assert detail.endswith(says)
+
+
+def test_numbers_in_the_notation_of_people_are_proposed_as_such() -> None:
+    rows = [{"price": f"{n},50 €", "size": f"{n} m2", "y": n % 2} for n in range(COUNT)]
+    trial = tried(rows)
+    assert trial.proposal == {"target": "y", "types": "price=comma,size=point"}
+    assert orjson.loads(trial.events[1][1])["x"] == {"price": 1.5, "size": 1.0}
+    assert trial.rejected == trial.doubts == []
+
+
+@pytest.mark.parametrize(
+    ("wrapping", "wrap"),
+    [
+        ("avro", lambda n: {"age": {"long": n} if n % 2 else {"double": n + 0.5}, "city": {"string": f"c{n % 3}"}}),
+        ("dynamodb", lambda n: {"age": {"N": str(n)}, "city": {"S": f"c{n % 3}"}}),
+        ("mongodb", lambda n: {"age": {"$numberInt": str(n)}, "at": {"$date": at(n).isoformat()}, "city": "c"}),
+    ],
+)
+def test_values_that_are_wrapped_in_their_types_are_proposed_as_such(
+    wrapping: str, wrap: Callable[[int], dict[str, Any]]
+) -> None:
+    trial = tried([wrap(n) for n in range(COUNT)])
+    assert trial.proposal["unwrap"] == wrapping
+    assert trial.made == COUNT and trial.rejected == []
+    assert isinstance(orjson.loads(trial.events[1][1])["x"]["age"], int)
+
+
+def test_a_trial_is_of_the_selected_messages() -> None:
+    rows = [{"type": "request" if n % 3 else "outcome", "a": n % 5, "y": n % 2} for n in range(COUNT)]
+    trial = tried(rows, "intake.where=type=request")
+    assert (trial.messages, trial.documents, trial.made) == (COUNT, 40, 40)
 
 
 def test_messages_come_from_a_file_too(tmp_path: Path) -> None:
@@ -320,7 +354,7 @@ def test_texts_that_repeat_and_stand_for_numbers_or_times_are_to_be_checked() ->
         {"rate": f"{n % 9}%", "day": f"{1 + n % 9:02}.03.2026", "level": f">{n % 3}", "y": n % 2} for n in range(COUNT)
     ]
     assert tried(rows).doubts == [
-        'rate: texts such as "0%" are categories; if they are numbers, send them as 1234.5',
+        'rate: texts such as "0%" are categories; if they are numbers, set types = rate=point',
         'day: dates or times, such as "01.03.2026", are categories; to leave it out: features = *,-day',
     ]
 

@@ -18,6 +18,7 @@ NO_KERNEL = {
     "intake.format",  # decoding
     "intake.labels_format",
     "intake.nan",  # decoding
+    "intake.unwrap",
     "intake.ts_unit",
     "limits.lag",  # who waits for whom
     "model.absent",  # what a trained model takes for an absent feature

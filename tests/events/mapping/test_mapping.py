@@ -139,15 +139,58 @@ def test_the_number_of_inferred_types_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
+    ("where", "selected"),
+    [
+        ("type=order", [0, 1]),
+        ("type=order|refund", [0, 1, 2]),
+        ("type!=order", [2, 3]),
+        ("type=order, /meta/test=true", [1]),
+        ("/meta/test!=true", [0, 2, 3]),
+        ("type=", [3]),
+        ("n=7", [2]),
+    ],
+)
+def test_conditions_select_documents(where: str, selected: list[int]) -> None:
+    documents: list[dict[str, Any]] = [
+        {"type": "order", "a": 1},
+        {"type": "order", "a": 1, "meta": {"test": True}},
+        {"type": "refund", "a": 1, "n": 7, "meta": {"test": False}},
+        {"type": None, "a": 1, "meta": {"test": [True]}},
+    ]
+    made = mapping(*documents, where=where)
+    assert [place for place, document in enumerate(documents) if made.selects(document)] == selected
+
+
+def test_a_field_that_is_the_same_in_all_selected_documents_is_no_feature() -> None:
+    document = {"type": "order", "region": "EU", "a": 1}
+    assert mapped(document, where="type=order,region=EU|US")[1]["x"] == {"region": "EU", "a": 1}
+
+
+@pytest.mark.parametrize(
     ("settings", "says"),
     [
+        ({"where": "type"}, "intake.where: expected field=value or field!=value, got 'type'"),
         ({"id": "@topic"}, "intake.id: expected a field or @key, @place, got '@topic'"),
         ({"features": "-a"}, r"intake.features: expected \* or fields"),
         ({"features": "a=b,a=c"}, "different names"),
         ({"features": "/a~2"}, "escapes"),
-        ({"types": "a=int"}, "intake.types: expected field=number"),
+        ({"types": "a=int"}, "intake.types: expected field=TYPE with one of the types number, text"),
         ({"labels_topics": "l"}, "intake.labels_id: expected the field"),
-        ({"labels_topics": "loans", "labels_id": "i", "labels_target": "y"}, "got loans in both; a topic has either"),
+        (
+            {"labels_topics": "loans", "labels_id": "i", "labels_target": "y"},
+            "expected conditions that tell events and labels of loans apart",
+        ),
+        (
+            {
+                "labels_topics": "loans",
+                "labels_id": "i",
+                "labels_target": "y",
+                "where": "k=a",
+                "labels_where": "k=b",
+                "labels_format": "json-lines",
+            },
+            "intake.labels_format: expected json, the format of the events of loans",
+        ),
         ({"topics": "a,b", "labels_topics": "l", "labels_id": "i", "labels_target": "y"}, "names 2"),
         ({"format": "csv"}, "intake.columns"),
         ({"format": "csv", "columns": "a", "records": "b"}, "intake.records: expected the format json"),

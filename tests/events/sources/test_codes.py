@@ -111,7 +111,8 @@ def test_types_can_be_stated(tmp_path: Path) -> None:
         (["1E5", "100E3"], "'1E5' on line 2 is a number or a code (cells like it: 2, numbers: 0)"),
         (
             ['"25,7"', '"66,6"'],
-            "'25,7' on line 2 is not a plain number (cells like it: 2, numbers: 0); if it is a number",
+            "'25,7' on line 2 is not a plain number (cells like it: 2, numbers: 0); if these are numbers, set --types "
+            "a=comma",
         ),
         (["$5", "$6", "7"], "'$5' on line 2 is not a plain number (cells like it: 2, numbers: 1)"),
         (

@@ -155,7 +155,7 @@ def test_numbers_with_units_or_other_signs(tmp_path: Path, form: str) -> None:
     (notice,) = notices(tmp_path, "a,y\n" + "".join(f"{cell},u\n" for cell in cells))
     assert notice == (
         f"column 'a' is treated as text: {first!r} on line 2 is not a plain number (cells like it: 30, numbers: 0); if "
-        "it is a number, write it in the file as 1234.5"
+        "these are numbers, set --types a=point"
     )
 
 

@@ -150,6 +150,25 @@ def test_labels_of_another_topic_join_their_events() -> None:
     assert by_stream(records) == {b"orders": [{"x": {"a": 2}, "id": 1, "ts": 1000}, {"y": True, "id": 1, "ts": 1000}]}
 
 
+def test_events_and_labels_of_one_topic_are_told_apart_and_the_rest_is_skipped() -> None:
+    apart = ("intake.labels_topics=orders", *LABELS[1:], "intake.where=type=order", "intake.labels_where=type=paid")
+    log = [
+        message({"type": "order", "o": 7, "a": 1}, 0),
+        message({"type": "heartbeat"}, 1),
+        message({"type": "paid", "o": 7, "paid": "no"}, 2),
+        message(b"broken", 3),
+    ]
+    stage = intake(configured(*apart))
+    records = stage.handle(log)
+    stage.committed()
+    assert by_stream(records) == {b"orders": [{"x": {"a": 1}, "id": 7, "ts": 1_000}, {"y": "no", "id": 7, "ts": 1_002}]}
+    letters = [events_dead.decode(one.headers) for one in records if one.topic == "glasstream.events.dead"]
+    assert [letter.offset for letter in letters] == [3]
+    counts = {sample.labels: sample.value for sample in stage.samples() if sample.metric is INTAKE_EVENTS}
+    assert counts == {("events",): 1, ("labels",): 1, ("skipped",): 1}
+    assert by_stream(one for entry in log for one in stage.handle([entry])) == by_stream(records)
+
+
 def test_types_are_held_for_all_workers() -> None:
     held = Held()
     intake(configured(), held).handle([message({"a": 1, "y": "u"})])

@@ -56,8 +56,8 @@ types_option = click.option(
     "--types",
     multiple=True,
     metavar="COLUMN=TYPE,...",
-    help="State the types of columns of the CSV file: number, text or boolean. Can be repeated.  [default: derived "
-    "from the first 1,000 rows]",
+    help="State the types of columns of the CSV file: number, text or boolean; comma or point for numbers "
+    "such as 1.234,5 € or $1,234.5. Can be repeated.  [default: derived from the first 1,000 rows]",
 )
 """Option `--types`; `glasstream.app.command.make_source.parse_types` reads it."""
 drop_option = click.option(

@@ -1,7 +1,7 @@
 """Try the intake on messages of a topic: propose settings, and show the events that it would make. Write nothing."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,12 +14,13 @@ from confluent_kafka.admin import AdminClient
 
 from glasstream.app.operate.topic_reader import offsets, read_records
 from glasstream.base.errors import BrokerError, InputError, TopicError
-from glasstream.events.mapping.fields import ABSENT, path_text, value_at
+from glasstream.events.mapping.fields import ABSENT, parse_conditions, parse_path, path_text, value_at
 from glasstream.events.mapping.formats import Format
 from glasstream.events.mapping.mapper import Mapping as EventMapping
 from glasstream.events.mapping.mapper import event_rules, make_kinds
 from glasstream.events.mapping.misfit import Misfit
 from glasstream.events.mapping.proposal import FieldOfSample, doubts, fields_of, proposal
+from glasstream.events.mapping.unwrap import wrapping_of
 from glasstream.events.message import Message
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.intake import Intake
@@ -98,20 +99,23 @@ def attempt(settings: Settings, count: int, file: Path | None = None) -> Trial:
         raise InputError(
             f"expected messages on {file or ', '.join(intake.sources)}, found none; send some, and try again"
         )
-    return judge(settings, messages, format_maker(intake, os.environ))
+    return judge(settings, messages, os.environ)
 
 
-def judge(settings: Settings, messages: Sequence[Message], make: Callable[[str], Format]) -> Trial:
+def judge(settings: Settings, messages: Sequence[Message], environment: Mapping[str, str]) -> Trial:
     """Return what the intake would do with messages.
 
     Parameters
     ----------
-    make
-        Function that returns a format by its name.
+    environment
+        Variables of the environment, with the login for the schema registry.
     """
     intake = settings.intake
+    make = format_maker(intake, environment)
     trial = Trial(messages=len(messages))
     documents, _ = _documents(make(intake.format), messages)
+    where = parse_conditions(intake.where)
+    documents = [one for one in documents if all(condition.holds(one) for condition in where)]
     if intake.format == "json" and intake.records is None and not documents:
         lines, wrong = _documents(make("json-lines"), messages)
         if lines and not wrong:
@@ -121,6 +125,11 @@ def judge(settings: Settings, messages: Sequence[Message], make: Callable[[str],
     rules = event_rules(intake, settings.limits.stream_bytes)
     mapping = EventMapping(rules, kinds)
     values = [pair for document in documents for pair in mapping.values(document)]
+    wrapping = None if intake.unwrap else wrapping_of({parse_path(name) for name, _ in values})
+    if wrapping is not None:
+        unwrapped = judge(_with(settings, unwrap=wrapping), messages, environment)
+        unwrapped.proposal |= {**trial.proposal, "unwrap": wrapping}
+        return unwrapped
     kinds.hold(kinds.inferred(values, settings.limits.features))
     trial.fields = fields_of(values, kinds.all)
     named = {"target": rules.target, "id": rules.id, "ts": rules.ts, "stream": rules.stream}
@@ -130,11 +139,15 @@ def judge(settings: Settings, messages: Sequence[Message], make: Callable[[str],
             trial.lacking[name] = path_text(path)
     proposed, trial.left_out = proposal(intake, trial.fields, len(documents))
     trial.proposal |= proposed
-    tried = msgspec.structs.replace(settings, intake=msgspec.structs.replace(intake, **trial.proposal))
+    tried = _with(settings, **trial.proposal)
     trial.doubts = list(doubts(tried.intake, trial.fields, trial.left_out, len(documents)))
     stage = Intake(tried, make, lambda types: types)
     _show(trial, stage, messages, settings)
     return trial
+
+
+def _with(settings: Settings, **intake: Any) -> Settings:
+    return msgspec.structs.replace(settings, intake=msgspec.structs.replace(settings.intake, **intake))
 
 
 def _documents(reader: Format, messages: Sequence[Message]) -> tuple[list[dict[str, Any]], int]:

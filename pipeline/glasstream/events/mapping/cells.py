@@ -16,7 +16,6 @@ MISSING = frozenset({"", "nan", "+nan", "-nan", "na", "n/a", "null", "none"})
 _CLASS = "none"
 """Spelling of a missing value that can also be the name of a class."""
 _BOOLEANS = {"true": True, "false": False}
-_FLAGS = {"1": True, "0": False}
 
 _PLAIN = r"(?:0|[1-9][0-9]*)"
 _WHOLE = re.compile(rf"[+-]?{_PLAIN}")
@@ -126,24 +125,6 @@ def value(cell: str, kind: Kind) -> str | bool | float | None:
     if kind is Kind.BOOLEAN:
         return None if reading(cell) is Reading.MISSING else _BOOLEANS.get(cell.strip().lower(), cell)
     return cell if cell and not cell.isspace() else None
-
-
-def stated(cell: str, kind: Kind) -> str | bool | float | None:
-    """Return the value of a cell in a column whose kind the user states, like `value`, but by fewer rules.
-
-    >>> stated("01067", Kind.NUMBER), stated("true", Kind.NUMBER), stated("1", Kind.BOOLEAN), stated("?", Kind.NUMBER)
-    (1067.0, 1.0, True, '?')
-    """
-    plain = cell.strip()
-    if kind is Kind.TEXT:
-        return value(cell, kind)
-    if kind is Kind.BOOLEAN and plain in _FLAGS:
-        return _FLAGS[plain]
-    if kind is Kind.NUMBER and _ANY_NUMBER.fullmatch(plain):
-        found = float(plain)
-        return found if isfinite(found) else None
-    flag = value(cell, Kind.BOOLEAN)
-    return float(flag) if kind is Kind.NUMBER and isinstance(flag, bool) else value(cell, kind)
 
 
 def is_whole(cell: str) -> bool:

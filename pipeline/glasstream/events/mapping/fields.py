@@ -8,11 +8,27 @@ from typing import Any, Final
 
 
 class Kind(StrEnum):
-    """Type of a field."""
+    """Type of a field.
+
+    Attributes
+    ----------
+    NUMBER, TEXT, BOOLEAN
+        Types of values.
+    COMMA, POINT
+        Types that only a user states: texts of numbers with a decimal comma, such as ``1.234,5``, or with a decimal
+        point. Separators of thousands, and signs or units around the number, are allowed. The values are numbers.
+    """
 
     NUMBER = "number"
     TEXT = "text"
     BOOLEAN = "boolean"
+    COMMA = "comma"
+    POINT = "point"
+
+    @property
+    def of_values(self) -> "Kind":
+        """Type of the values."""
+        return Kind.NUMBER if self in (Kind.COMMA, Kind.POINT) else self
 
 
 Path = tuple[str, ...]
@@ -136,19 +152,64 @@ def parse_features(text: str) -> Features:
     return Features(every, frozenset(left_out), named)
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A field has one of these values, or has none of them if `negated`. Values are compared as texts."""
+
+    path: Path
+    values: frozenset[str]
+    negated: bool
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the field has the same value in all documents that satisfy the condition."""
+        return not self.negated and len(self.values) == 1
+
+    def holds(self, document: Any) -> bool:
+        """Return whether a document satisfies the condition. A field that is null or missing has the value ``""``."""
+        found = value_at(document, self.path)
+        if found is ABSENT or found is None:
+            found = ""
+        elif isinstance(found, bool):
+            found = str(found).lower()
+        return (not isinstance(found, (dict, list)) and str(found) in self.values) is not self.negated
+
+
+def parse_conditions(text: str | None) -> tuple[Condition, ...]:
+    """Return the conditions of a selection.
+
+    >>> [one.holds({"type": "order", "v": 2}) for one in parse_conditions("type=order|refund, /v!=1, x=")]
+    [True, True, True]
+
+    Raises
+    ------
+    ValueError
+        An item is neither ``field=value|value`` nor ``field!=value``.
+    """
+    conditions = []
+    for item in (part.strip() for part in text.split(",")) if text else ():
+        field, equals, values = item.partition("=")
+        if not equals:
+            raise ValueError(f"expected field=value or field!=value, got {item!r}")
+        conditions.append(
+            Condition(parse_path(field.removesuffix("!")), frozenset(values.split("|")), field.endswith("!"))
+        )
+    return tuple(conditions)
+
+
 def parse_kinds(text: str | None) -> dict[str, Kind]:
     """Return the types of fields, by the text of their paths.
 
     Raises
     ------
     ValueError
-        An item is not ``field=type``.
+        An item is not ``field=TYPE``.
     """
     kinds: dict[str, Kind] = {}
     for item in (part.strip() for part in text.split(",")) if text else ():
         field, _, kind = item.rpartition("=")
         if not field or kind not in tuple(Kind):
-            raise ValueError(f"expected field=number, field=text or field=boolean, got {item!r}")
+            raise ValueError(f"expected field=TYPE with one of the types {', '.join(Kind)}, got {item!r}")
         kinds[path_text(parse_path(field))] = Kind(kind)
     return kinds
 

@@ -5,7 +5,8 @@ import csv
 import io
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ from glasstream.events.json_advice import NO_NAN, json_advice
 from glasstream.events.mapping.fields import ABSENT, Path, parse_path, path_text, value_at
 from glasstream.events.mapping.misfit import Misfit, shown
 from glasstream.events.mapping.settings import IntakeSettings
+from glasstream.events.mapping.unwrap import Wrapping, unwrap
 from glasstream_topics.events_dead import Reason
 
 Documents = Sequence[dict[str, Any] | Misfit]
@@ -64,15 +66,19 @@ class Json(Format):
         itself.
     nan_as_null
         Whether NaN and the infinities are missing values. JSON does not have them.
+    wrapping
+        See `glasstream.events.mapping.unwrap.unwrap`.
     """
 
-    def __init__(self, records: Path | None = None, *, nan_as_null: bool = False) -> None:
+    def __init__(
+        self, records: Path | None = None, *, nan_as_null: bool = False, wrapping: Wrapping | None = None
+    ) -> None:
         self.records = records
-        self.nan_as_null = nan_as_null
+        self.parse = partial(_json, nan_as_null=nan_as_null, wrapping=wrapping)
 
     def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
         """Return the documents of a message: see `Format`."""
-        found = _json(value, self.nan_as_null)
+        found = self.parse(value)
         if self.records is not None:
             found = value_at(found, self.records)
             if not isinstance(found, list):
@@ -93,16 +99,16 @@ class JsonLines(Format):
 
     Parameters
     ----------
-    nan_as_null
-        Whether NaN and the infinities are missing values.
+    nan_as_null, wrapping
+        See `Json`.
     """
 
-    def __init__(self, *, nan_as_null: bool = False) -> None:
-        self.nan_as_null = nan_as_null
+    def __init__(self, *, nan_as_null: bool = False, wrapping: Wrapping | None = None) -> None:
+        self.parse = partial(_json, nan_as_null=nan_as_null, wrapping=wrapping)
 
     def read(self, topic: str, value: bytes) -> tuple[Documents, bool]:
         """Return the documents of a message: see `Format`."""
-        return [_line(line, self.nan_as_null) for line in value.splitlines() if line.strip()], True
+        return [_line(line, self.parse) for line in value.splitlines() if line.strip()], True
 
 
 class Csv(Format):
@@ -163,28 +169,29 @@ def plain_format(settings: IntakeSettings, name: str) -> Format | None:
     nan_as_null = settings.nan == "null"
     if name == "json":
         records = None if settings.records is None else parse_path(settings.records)
-        return Json(records, nan_as_null=nan_as_null)
+        return Json(records, nan_as_null=nan_as_null, wrapping=settings.unwrap)
     if name == "json-lines":
-        return JsonLines(nan_as_null=nan_as_null)
+        return JsonLines(nan_as_null=nan_as_null, wrapping=settings.unwrap)
     if name == "csv":
         return Csv([column.strip() for column in (settings.columns or "").split(",")], settings.delimiter)
     return None
 
 
-def _json(value: bytes, nan_as_null: bool) -> Any:
+def _json(value: bytes, nan_as_null: bool, wrapping: Wrapping | None) -> Any:
     value = value.removeprefix(codecs.BOM_UTF8)
     try:
-        return orjson.loads(value)
+        found = orjson.loads(value)
     except orjson.JSONDecodeError as error:
         _text(value)
         advice = json_advice(error)
         if advice == NO_NAN and nan_as_null:
-            return _json(_NO_NUMBER.sub(lambda found: found["string"] or b"null", value), nan_as_null=False)
+            return _json(_NO_NUMBER.sub(lambda found: found["string"] or b"null", value), False, wrapping)
         todo = f"{advice}, or set intake.nan=null" if advice == NO_NAN else advice
         raise Misfit(
             Reason.NOT_JSON,
             f"expected JSON, got {shown(value)}: {error}{_advice(value) or todo}",
         ) from error
+    return found if wrapping is None else unwrap(found, wrapping)
 
 
 _NO_NUMBER = re.compile(rb'(?P<string>"(?:[^"\\]++|\\.)*+"?)|-?\b(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
@@ -198,9 +205,9 @@ def _advice(value: bytes) -> str:
     return "" if _JSON.match(value) else f"; intake.format can be {_FORMATS}"
 
 
-def _line(line: bytes, nan_as_null: bool) -> dict[str, Any] | Misfit:
+def _line(line: bytes, parse: Callable[[bytes], Any]) -> dict[str, Any] | Misfit:
     try:
-        found = _json(line, nan_as_null)
+        found = parse(line)
     except Misfit as misfit:
         return misfit
     return found if isinstance(found, dict) else _no_object(found)

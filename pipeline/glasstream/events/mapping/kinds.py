@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from glasstream.events.mapping import cells
+from glasstream.events.mapping import cells, stated
 from glasstream.events.mapping.fields import Kind, parse_path
 from glasstream.events.mapping.misfit import Misfit, shown
 from glasstream_topics.events import LARGEST
@@ -13,11 +13,19 @@ from glasstream_topics.events_dead import Reason
 Value = float | str | bool
 """Value of a feature or of a target."""
 
-_NAMES = {Kind.NUMBER: "a number", Kind.TEXT: "a text", Kind.BOOLEAN: "a boolean"}
+_NAMES = {
+    Kind.NUMBER: "a number",
+    Kind.TEXT: "a text",
+    Kind.BOOLEAN: "a boolean",
+    Kind.COMMA: "a number such as 1.234,5",
+    Kind.POINT: "a number such as 1,234.5",
+}
 _FIT: Mapping[Kind, frozenset[type]] = {
     Kind.NUMBER: frozenset({int, float}),
     Kind.TEXT: frozenset({str}),
     Kind.BOOLEAN: frozenset({bool}),
+    Kind.COMMA: frozenset({int, float}),
+    Kind.POINT: frozenset({int, float}),
 }
 
 
@@ -90,7 +98,7 @@ class Kinds:
         given = self._given(field, value, wanted)
         if given is None:
             return None
-        if kind_of(given) is not wanted:
+        if kind_of(given) is not wanted.of_values:
             where = "stated in intake.types" if field in self.stated else "that its first messages had"
             raise Misfit(
                 Reason.FIELD_TYPE,
@@ -120,13 +128,13 @@ class Kinds:
             It is a cell with an infinite number.
         """
         if self.textual:
-            found = (cells.stated if field in self.stated else cells.value)(value, wanted)
+            found = (stated.value if field in self.stated else cells.value)(value, wanted)
             if found is None and cells.reading(value) is cells.Reading.INFINITE:
                 raise Misfit(
                     Reason.NOT_FINITE, f"{field}: expected a finite number, got {shown(value)}; leave it empty"
                 )
             return found
-        if field in self.stated and kind_of(value) is not wanted:
+        if field in self.stated and kind_of(value) is not wanted.of_values:
             return _converted(value, wanted)
         return value  # type: ignore[no-any-return]
 
@@ -182,8 +190,8 @@ def _converted(value: Value, wanted: Kind) -> Value:
             return str(int(value))
         return str(value).lower() if isinstance(value, bool) else str(value)
     if isinstance(value, str):
-        found = cells.stated(value, wanted)
+        found = stated.value(value, wanted)
         return value if found is None else found
-    if wanted is Kind.NUMBER:
+    if wanted.of_values is Kind.NUMBER:
         return float(value)
     return bool(value) if value in (0, 1) else value

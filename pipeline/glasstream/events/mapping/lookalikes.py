@@ -1,4 +1,4 @@
-"""Texts that stand for numbers or times, but are not plain numbers. They stay texts; the user is notified of them."""
+"""Texts that stand for numbers or times, but are not plain numbers. Unless the user states more, they stay texts."""
 
 import re
 import unicodedata
@@ -17,15 +17,28 @@ _NUMBER = (
     r"|[0-9]+\.?[0-9]*[dD][+-]?[0-9]+"  # Fortran's exponent
     r"|[0-9]{1,3}(?P<mark>[., '_])[0-9]{3}(?:(?P=mark)[0-9]{3})*(?:[.,][0-9]+)?"  # separators of thousands
     r"|[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}(?:\.[0-9]+)?"  # lakhs
-    r"|[0-9]+(?:[.,][0-9]*)?(?:[eE][+-]?[0-9]+)?"
+    r"|(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?"
 )
+_SEPARATORS = r"[., '_]"
+_WHOLE = {
+    mark: re.compile(
+        rf"[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]{{1,3}}(?:(?P<mark>[{other} '_])[0-9]{{3}})(?:(?P=mark)[0-9]{{3}})*"
+        rf"|[0-9]{{1,2}}(?:{other}[0-9]{{2}})+{other}[0-9]{{3}}"
+    )
+    for mark, other in ((",", "."), (".", ","))
+}
+"""What can be before the decimal mark, by the mark."""
+_BEHIND = re.compile(r"[0-9]*(?:[eE][+-]?[0-9]+)?")
 _SIGN = r"[^\w\s#&@/:;,.\\|]"
 _CURRENCY = r"[A-Z]{3} |Rs\.? ?|[A-Z]{1,3}(?=\$)"
 _UNIT = r"(?:[^\W\d_]|[°/%]){1,5}[23]?"
 _NUMBER_LIKE = re.compile(
-    rf"(?P<before>[+-]?(?:{_CURRENCY})?{_SIGN}{{0,3}}) ?(?P<number>{_NUMBER}) ?(?P<after>(?:{_UNIT})? ?{_SIGN}{{0,3}})"
+    rf"(?P<before>[+-]?(?:{_CURRENCY})?{_SIGN}{{0,3}}(?: [+-])?) ?(?P<number>{_NUMBER}) ?"
+    rf"(?P<after>(?:{_UNIT})? ?{_SIGN}{{0,3}})"
     r"(?: ?\[\w+\]| ?\(\w+\)| ?(?:±|\+/-) ?[0-9.,]+)?"  # a footnote, or a margin of error
 )
+_LONGEST = 400
+"""Longest text that can be a number: the largest float has 309 digits."""
 _CLOCK = r"[0-9]{1,3}:[0-9]{2}(?:(?::[0-9]{2})?(?:[.,][0-9]+)?)(?: ?[AaPp][Mm])?"
 _DAY = r"(?:[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}|[0-9]{1,2}[- ]?[^\W\d_]{3,9}\.?[- ]?[0-9]{2,4})\.?"
 _DURATION = (
@@ -53,13 +66,38 @@ def marks(cell: str) -> str | None:
     """
     if reading(cell) is not Reading.TEXT:
         return None
-    found = _NUMBER_LIKE.fullmatch(_plain(cell))
+    found = _number_like(cell)
     if found is None:
         return None
     around = re.sub(r"[-+\s()]", "", found["before"] + found["after"])
     if reading(found["number"]) is Reading.CODE and not has_letters(around):
         return None
     return around
+
+
+def number(cell: str, decimal: str) -> float | None:
+    """Return the number that a text stands for; None if there is none, or if it is a bound.
+
+    Parameters
+    ----------
+    decimal
+        Its decimal mark: a comma or a point. The other one can separate thousands.
+
+    >>> [number(cell, ",") for cell in ("1.234,5 €", "45,3", "-1.234", "45.3", "1 200", "(52)", "7 %", ",5", "1,5e-3")]
+    [1234.5, 45.3, -1234.0, None, 1200.0, -52.0, 7.0, 0.5, 0.0015]
+    >>> [number(cell, ".") for cell in ("$12,345", "45,3", "23,69,715.5", "52-", "34 m2", "<5", "A-5", "0x1f", "5½")]
+    [12345.0, None, 2369715.5, -52.0, 34.0, None, None, None, None]
+    """
+    found = _number_like(cell)
+    if found is None or is_bound(found["before"] + found["after"]):
+        return None
+    before, after = found["before"].strip(), found["after"].strip()
+    whole, mark, behind = found["number"].partition(decimal)
+    if after[:1].isnumeric() or not _WHOLE[decimal].fullmatch(whole) or (mark and not _BEHIND.fullmatch(behind)):
+        return None
+    size = float((re.sub(_SEPARATORS, "", whole) or "0") + (f".{behind}" if behind else ""))
+    negative = "-" in before or after.startswith("-") or (before.endswith("(") and after.startswith(")"))
+    return -size if negative else size
 
 
 def has_letters(text: str) -> bool:
@@ -86,6 +124,10 @@ def is_time(cell: str) -> bool:
     True
     """
     return _TIME.fullmatch(cell.strip()) is not None
+
+
+def _number_like(cell: str) -> re.Match[str] | None:
+    return _NUMBER_LIKE.fullmatch(_plain(cell)) if len(cell) <= _LONGEST else None
 
 
 def _plain(cell: str) -> str:

@@ -11,9 +11,11 @@ import numpy as np
 from glasstream.events.decode import ID_BYTES
 from glasstream.events.mapping.fields import (
     ABSENT,
+    Condition,
     Features,
     Path,
     Reference,
+    parse_conditions,
     parse_kinds,
     parse_reference,
     path_text,
@@ -43,6 +45,8 @@ class Rules:
         Unit of times that are numbers.
     stream_bytes
         Longest name of a stream.
+    where
+        Conditions of the documents that are events, or labels.
     """
 
     features: Features | None
@@ -52,6 +56,7 @@ class Rules:
     stream: Reference
     ts_unit: str = "ms"
     stream_bytes: int = 249
+    where: tuple[Condition, ...] = ()
 
 
 def event_rules(settings: IntakeSettings, stream_bytes: int) -> Rules:
@@ -64,6 +69,7 @@ def event_rules(settings: IntakeSettings, stream_bytes: int) -> Rules:
         parse_reference(settings.stream, ("@key", "@topic", "=")),
         settings.ts_unit,
         stream_bytes,
+        parse_conditions(settings.where),
     )
 
 
@@ -80,6 +86,7 @@ def label_rules(settings: IntakeSettings, stream_bytes: int) -> Rules:
         parse_reference(stream, ("@key", "@topic", "=")),
         settings.ts_unit,
         stream_bytes,
+        parse_conditions(settings.labels_where),
     )
 
 
@@ -118,6 +125,7 @@ class Mapping:
             for one in (rules.target, rules.id, rules.ts, rules.stream)
             if one is not None and one.path is not None
         }
+        used |= {one.path for one in rules.where if one.is_constant}
         features = rules.features
         self._every = features is not None and features.every
         self._named = {} if features is None else dict(features.named)
@@ -127,6 +135,10 @@ class Mapping:
         self._target_text = path_text(rules.target.path) if rules.target is not None and rules.target.path else ""
         self.by_place = rules.id is not None and rules.id.word == "@place"
         """Whether the ids of events are their positions."""
+
+    def selects(self, document: Document) -> bool:
+        """Return whether a document satisfies the conditions."""
+        return all(one.holds(document) for one in self.rules.where)
 
     def map(self, document: Document, message: Message) -> tuple[str, dict[str, Any]]:
         """Return the stream and the event, or the label.

@@ -16,6 +16,7 @@ from glasstream.events.mapping.fields import Kind, Path, parse_features, parse_k
 from glasstream.events.mapping.lookalikes import is_bound, is_time, marks
 from glasstream.events.mapping.mapper import milliseconds
 from glasstream.events.mapping.settings import IntakeSettings
+from glasstream.events.mapping.stated import advice, notations
 
 _TARGETS: Final = (
     "target", "label", "y", "class", "outcome", "approved", "churn", "churned", "fraud", "isfraud", "default",
@@ -78,6 +79,8 @@ class FieldOfSample:
     better: Kind | None = None
     coded: bool = False
     """Whether its values are texts of whole numbers, which are numbers or codes."""
+    as_numbers: str = ""
+    """What to do if its texts are numbers in another notation."""
 
     @property
     def path(self) -> Path:
@@ -182,7 +185,7 @@ def doubts(
                 f"{one.name}: is a feature, although its values can be times ({unit}); if they are, leave it out: "
                 f"features = *,-{one.name}"
             )
-        elif (what := _looks_like(one)) is not None:
+        elif one.name not in stated and (what := _looks_like(one)) is not None:
             yield what
     yield from _names_that_are_values(features, documents)
     if documents >= _LEAST and features and all(one.values == 1 for one in features):
@@ -190,8 +193,8 @@ def doubts(
     target = next((one for one in fields if one.name == settings.target), None)
     if target is not None and _are_apart(target, features, documents):
         yield (
-            f"{target.name}: is probably in other messages than the features; read messages of labels from a topic of "
-            "their own (labels_topics); if both are on this topic, split it into two"
+            f"{target.name}: is probably in other messages than the features; read labels from their topic "
+            "(labels_topics); if both are on this topic, tell them apart (where, labels_where)"
         )
 
 
@@ -206,7 +209,7 @@ def _looks_like(one: FieldOfSample) -> str | None:
             f"features = *,-{one.name}"
         )
     if (mark := marks(text)) is not None and not is_bound(mark):
-        return f"{one.name}: texts such as {one.example} are categories; if they are numbers, send them as 1234.5"
+        return f"{one.name}: texts such as {one.example} are categories; if they are numbers, {one.as_numbers}"
     return None
 
 
@@ -278,7 +281,13 @@ def _field(name: str, values: Sequence[Any], kinds: Mapping[str, Kind]) -> Field
     found = FieldOfSample(name, kind, len(values), len(distinct), texts[0], whole, _time(values))
     found.better = _better(found, values)
     found.coded = found.better is None and _are_numbers(found, values)
+    if kind == Kind.TEXT:
+        found.as_numbers = advice(_texts(values), lambda stated: f"types = {name}={stated}")
     return found
+
+
+def _texts(values: Sequence[Any]) -> list[str]:
+    return [value for value in values if isinstance(value, str) and value.strip()]
 
 
 def _time(values: Sequence[Any]) -> str | None:
@@ -301,6 +310,10 @@ def _better(one: FieldOfSample, values: Sequence[Any]) -> Kind | None:
         _is_unique(one) or any(cells.reading(value) is cells.Reading.POINT for value in values)
     ):
         return Kind.NUMBER
+    texts = _texts(values)
+    if _is_unique(one) and any(marks(text) is not None for text in texts):
+        fit = notations(texts)
+        return fit[0] if len(fit) == 1 else None
     if one.kind == Kind.NUMBER and any(isinstance(value, int) and abs(value) > _EXACT for value in values):
         return Kind.TEXT
     return None
@@ -352,7 +365,7 @@ def _why_left_out(one: FieldOfSample, typed: Kind | None) -> str | None:
         return "an array: a feature can be one of its elements, such as first=" + path_text((*one.path, "0"))
     if _is_time(one) and one.values > 1:
         return "a time"
-    if not _is_unique(one) or typed is Kind.NUMBER:
+    if not _is_unique(one) or (typed is not None and typed.of_values is Kind.NUMBER):
         return None
     if _IDS.fullmatch(one.path[-1]) and (one.whole or one.kind == Kind.TEXT):
         return "an id"
@@ -364,7 +377,7 @@ def _why_left_out(one: FieldOfSample, typed: Kind | None) -> str | None:
     if _BASE64.fullmatch(text):
         return "base64: send what it contains, so that its fields can become features"
     if marks(text) is not None:
-        return "numbers with decimal commas, signs or units: send them as 1234.5"
+        return f"numbers with decimal commas, signs or units: to use them, {one.as_numbers}"
     return _FREE
 
 

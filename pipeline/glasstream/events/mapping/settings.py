@@ -8,7 +8,15 @@ from msgspec import Meta, Struct
 
 from glasstream.base.changes import ChangesNothing
 from glasstream.base.errors import SettingsError
-from glasstream.events.mapping.fields import Features, parse_features, parse_kinds, parse_path, parse_reference
+from glasstream.events.mapping.fields import (
+    Features,
+    parse_conditions,
+    parse_features,
+    parse_kinds,
+    parse_path,
+    parse_reference,
+)
+from glasstream.events.mapping.unwrap import Wrapping
 from glasstream_topics import ALL, AVRO, labels
 
 Format = Literal["json", "json-lines", "csv", "avro", "protobuf", "json-schema"]
@@ -49,6 +57,10 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Fields that become features, separated by commas. ``*`` is all fields that no other setting uses, also those in
         nested objects, which get names such as ``customer.age``; ``-field`` leaves out a field and all below it;
         ``name=field`` renames it.
+    where
+        Conditions of the documents that are events, separated by commas: ``type=request``, ``type=request|retry`` for
+        one of several values, ``type!=heartbeat``. A field that is null or missing has an empty value. Other documents
+        are skipped.
     target
         Field with the target. If unset, the events have no labels.
     id
@@ -60,14 +72,19 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stream
         Field with the name of the stream, ``@key``, ``@topic`` or ``=NAME``.
     types
-        Types of fields, as ``field=number``, ``field=text`` or ``field=boolean``, separated by commas. The intake
-        infers the types of the other fields from the first messages and keeps them.
+        Types of fields, as ``field=number``, ``field=text`` or ``field=boolean``, separated by commas. The types
+        ``comma`` and ``point`` read texts such as ``1.234,5 €`` and ``$1,234.5`` as numbers. The intake infers the
+        types of the other fields from the first messages and keeps them.
     records
         Field of each ``json`` message with an array of objects, each of which is an event (or a label). The fields
         around the array are not read. If unset, the message itself is the event, or the array.
     nan
         What NaN and the infinities become in ``json`` and ``json-lines``: ``reject`` makes the message a dead letter,
         because JSON does not have them; ``null`` reads them as missing values.
+    unwrap
+        Who wrote objects into ``json`` and ``json-lines`` that stand for one value of a named type: ``avro``
+        (``{"long": 7}``), ``dynamodb`` (``{"N": "7"}``) or ``mongodb`` (``{"$numberLong": "7"}``). They are read as
+        the value.
     columns
         Names of the columns of ``csv``, separated by commas.
     delimiter
@@ -76,6 +93,9 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Full names of the topics with labels of earlier events, separated by commas.
     labels_format
         Format of the messages with labels. If unset, that of the events.
+    labels_where
+        Conditions of the documents that are labels, as in `where`. A topic can have both events and labels if both
+        settings tell them apart.
     labels_id
         Field with the id of the event that a label belongs to, or ``@key``.
     labels_target
@@ -97,6 +117,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     topics: ChangesNothing[_Topics | None] = None
     format: ChangesNothing[Format] = "json"
     features: ChangesNothing[str] = "*"
+    where: ChangesNothing[str | None] = None
     target: ChangesNothing[str | None] = None
     id: ChangesNothing[str] = "@place"
     ts: ChangesNothing[str] = "@timestamp"
@@ -105,10 +126,12 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     types: ChangesNothing[str | None] = None
     records: ChangesNothing[str | None] = None
     nan: ChangesNothing[Literal["reject", "null"]] = "reject"
+    unwrap: ChangesNothing[Wrapping | None] = None
     columns: ChangesNothing[str | None] = None
     delimiter: ChangesNothing[Annotated[str, Meta(pattern=r'^[^"\r\n]\Z', description=_ONE)]] = ","
     labels_topics: ChangesNothing[_Topics | None] = None
     labels_format: ChangesNothing[Format | None] = None
+    labels_where: ChangesNothing[str | None] = None
     labels_id: ChangesNothing[str | None] = None
     labels_target: ChangesNothing[str | None] = None
     labels_stream: ChangesNothing[str | None] = None
@@ -128,6 +151,8 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.records is not None:
             _try(found, "records", partial(parse_path, self.records))
         _try(found, "types", lambda: parse_kinds(self.types))
+        _try(found, "where", lambda: parse_conditions(self.where))
+        _try(found, "labels_where", lambda: parse_conditions(self.labels_where))
         if found:
             raise SettingsError(found)
 
@@ -164,11 +189,11 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for name, what in (("labels_id", "id of the event"), ("labels_target", "label"))
             if getattr(self, name) is None
         ]
-        if twice := set(self.labels_sources) & set(self.sources):
-            found.append(
-                f"labels_topics: expected other topics than in topics, got {', '.join(sorted(twice))} in both; "
-                "a topic has either events or labels, so send the labels to a topic of their own"
-            )
+        if twice := ", ".join(sorted(set(self.labels_sources) & set(self.sources))):
+            if self.where is None or self.labels_where is None:
+                found.append(f"where, labels_where: expected conditions that tell events and labels of {twice} apart")
+            if self.labels_format not in (None, self.format):
+                found.append(f"labels_format: expected {self.format}, the format of the events of {twice}")
         if self.labels_stream is None and self.stream == "@topic" and len(self.sources) != 1:
             found.append(
                 "labels_stream: expected the stream of the labels, because @topic stands for one topic of events, and "

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from glasstream.events.mapping.cells import NUMBERS, Reading, is_no_label, is_plain, kind, reading
 from glasstream.events.mapping.fields import Kind
 from glasstream.events.mapping.lookalikes import has_letters, is_bound, is_time, marks
+from glasstream.events.mapping.stated import advice
 
 Cell = tuple[int, str]
 """Line and text of a cell."""
@@ -45,7 +46,7 @@ class Column:
 
     def __post_init__(self) -> None:
         self.readings = [reading(cell) for _, cell in self.cells]
-        self.kind = self.stated or kind(self.readings)
+        self.kind = kind(self.readings) if self.stated is None else self.stated.of_values
 
     @property
     def where(self) -> str:
@@ -157,6 +158,11 @@ class Column:
         """Return the value of `--types` that states this kind, as a shell reads it."""
         return shlex.quote(f"{self.name}={kind}")
 
+    def as_numbers(self) -> str:
+        """Return what to do if cells that are no plain numbers are numbers."""
+        filled = [cell for (_, cell), one in self._read() if one is not Reading.MISSING]
+        return advice(filled, lambda kind: f"--types {self.typed(kind)}")
+
     def first_formatted(self) -> tuple[Cell, int] | None:
         """Return the first number in another spelling, and the count of them, if most cells with a value are such."""
         texts = [pair for pair in self.cells if not is_no_label(pair[1])]
@@ -180,7 +186,7 @@ class Column:
         return (
             f"{self.title} may have points as separators of thousands: {cell!r:.60} on line {line:,} is read as a "
             f"decimal fraction (cells like it: {count:,}), but no point has more or fewer than three digits behind "
-            f"it; if it means {cell.strip().replace('.', '')}, write it so in the file"
+            f"it; if it means {cell.strip().replace('.', '')}, set --types {self.typed(Kind.COMMA)}"
         )
 
     def unfit(self, line: int, cell: str, count: int) -> str:
@@ -290,7 +296,7 @@ class Column:
         if texts:
             what, todo = "not a number", f"to treat such cells as empty, set --types {as_numbers}"
         elif formatted:
-            what, todo = "not a plain number", "if it is a number, write it in the file as 1234.5"
+            what, todo = "not a plain number", f"if these are numbers, {self.as_numbers()}"
         else:
             what, todo = "a number or a code", f"if all are numbers, set --types {as_numbers}"
         found = texts or formatted or codes

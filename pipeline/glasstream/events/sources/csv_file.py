@@ -10,7 +10,7 @@ from pathlib import Path
 from glasstream.base.errors import InputError
 from glasstream.events.admission import Task, label
 from glasstream.events.limits import IngestLimits
-from glasstream.events.mapping import cells
+from glasstream.events.mapping import cells, stated
 from glasstream.events.mapping.cells import NUMBERS, Reading, reading
 from glasstream.events.mapping.fields import Kind
 from glasstream.events.sources import csv_notices
@@ -186,7 +186,7 @@ class CsvFile:
             A row has another number of cells than the header, or the file is damaged.
         """
         columns = [
-            (column.place, column, column.name, column.kind, _reader(column))
+            (column.place, column, column.name, column.stated or column.kind, _reader(column))
             for column in self._columns
             if not column.is_target
         ]
@@ -321,9 +321,8 @@ class CsvFile:
             (line, cell), count = found
             raise InputError(
                 f"{self.path}, line {line:,}: expected a class or a plain number such as 1234.5 in the target "
-                f"{target.name!r}, got {cell!r:.60}, and {count - 1:,} similar cells; write the numbers without "
-                "currency signs, percent signs, separators of thousands and decimal commas; if they are classes, set "
-                f"--types {target.typed(Kind.TEXT)}"
+                f"{target.name!r}, got {cell!r:.60}, and {count - 1:,} similar cells; if they are numbers, "
+                f"{target.as_numbers()}; if they are classes, set --types {target.typed(Kind.TEXT)}"
             )
 
 
@@ -387,14 +386,14 @@ def _looks_like_data(columns: Sequence[Column]) -> bool:
 
 
 def _reader(column: Column) -> Callable[[str, Kind], str | bool | float | None]:
-    return cells.value if column.stated is None else cells.stated
+    return cells.value if column.stated is None else stated.value
 
 
 def _label(cell: str, target: Column) -> str | bool | int | float | None:
     """Return the label of a row, None if it has none. A label that does not fit the kind of the target is a text."""
     if target.kind is Kind.TEXT and target.stated is None and cells.is_no_label(cell):
         return None
-    value = _reader(target)(cell, target.kind)
+    value = _reader(target)(cell, target.stated or target.kind)
     return int(value) if isinstance(value, float) and cells.is_whole(cell) else value
 
 

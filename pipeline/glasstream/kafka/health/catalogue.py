@@ -174,7 +174,9 @@ LABELS_MOVED: Final = _counter("labels_moved", "Label messages that this worker 
 INTAKE_MESSAGES: Final = _counter(
     "intake_messages", "Messages of other topics that this worker processed.", "topic", "partition"
 )
-INTAKE_EVENTS: Final = _counter("intake_events", "Events and labels that this worker wrote to `events`.", "kind")
+INTAKE_EVENTS: Final = _counter(
+    "intake_events", "Events and labels that this worker wrote to `events`, and documents that it skipped.", "kind"
+)
 
 # Notifier.
 POSTS: Final = _counter(

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -44,7 +44,7 @@ Hold = Callable[[IntakeTypes], IntakeTypes]
 """Function that makes types durable, and returns those that are held: of two workers, the first one decides."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Source:
     """Source of events or of labels."""
 
@@ -61,6 +61,8 @@ class _Mapped:
     """Events and labels of each stream."""
     labels: int = 0
     """Number of labels among them."""
+    skipped: int = 0
+    """Number of documents that are neither by the conditions of the settings."""
     rejections: list[Rejections] = field(default_factory=list)
     """Rejections of each message in which something was rejected."""
 
@@ -83,7 +85,7 @@ class Intake:
         self.read: Counter[tuple[str, int]] = Counter()
         """Number of messages by topic and partition."""
         self.written: Counter[str] = Counter()
-        """Number of events and of labels."""
+        """Number of events, of labels, and of skipped documents."""
         self.rejected: Counter[tuple[str, str, int]] = Counter()
         """Number of dead letters by reason, topic and partition."""
         self._hold = hold
@@ -95,7 +97,8 @@ class Intake:
         self._partitions: dict[str, int] = {}
         self._lines: list[str] = []
         intake, longest = settings.intake, settings.limits.stream_bytes
-        self._sources: dict[str, _Source] = {}
+        self._sources: dict[str, list[_Source]] = {}
+        """Sources of each topic, which have one format."""
         for labels, names in ((False, intake.sources), (True, intake.labels_sources)):
             if not names:
                 continue
@@ -103,22 +106,28 @@ class Intake:
             rules = label_rules(intake, longest) if labels else event_rules(intake, longest)
             name = intake.labels_format if labels and intake.labels_format is not None else intake.format
             source = _Source(labels, make_format(name), EventMapping(rules, kinds))
-            self._sources.update(dict.fromkeys(names, source))
+            for each in names:
+                self._sources.setdefault(each, []).append(source)
 
     @property
     def kinds(self) -> Mapping[bool, Mapping[str, Kind]]:
         """Types of the fields of events (False) and labels (True) that are known."""
-        return {source.labels: source.mapping.kinds.all for source in self._sources.values()}
+        return {source.labels: source.mapping.kinds.all for source in self._distinct()}
+
+    def _distinct(self) -> list[_Source]:
+        return [*{id(one): one for sources in self._sources.values() for one in sources}.values()]
 
     def handle(self, messages: Sequence[Message]) -> list[ProducerRecord]:
         """Return the records for messages: see `glasstream.kafka.transport.relay.Worker`."""
         self._lines = []
-        for source in {id(one): one for one in self._sources.values() if one.format.prepares}.values():
+        for source in self._distinct():
+            if not source.format.prepares:
+                continue
             source.format.prepare(
                 [
                     (message.topic, message.value)
                     for message in messages
-                    if self._sources[message.topic] is source
+                    if self._sources[message.topic][0] is source
                     and message.value is not None
                     and self._fits(message.value)
                 ]
@@ -160,13 +169,13 @@ class Intake:
     def _fits(self, value: bytes) -> bool:
         return len(value) <= self.settings.limits.message_bytes
 
-    def _documents(self, source: _Source, message: Message) -> tuple[Documents, bool]:
+    def _documents(self, reader: Format, message: Message) -> tuple[Documents, bool]:
         value, limit = message.value, self.settings.limits.message_bytes
         if value is None:
             raise Misfit(Reason.NULL_MESSAGE, _NULL)
         if not self._fits(value):
             raise Misfit(Reason.TOO_LARGE, f"expected at most {limit} bytes (limits.message_bytes), got {len(value)}")
-        return source.format.read(message.topic, value)
+        return reader.read(message.topic, value)
 
     def _map(self, messages: Sequence[Message]) -> _Mapped:
         """Return the events of messages, and what is rejected. Raise KeyError for an unknown type.
@@ -176,13 +185,20 @@ class Intake:
         """
         mapped = _Mapped()
         for message in messages:
-            source = self._sources[message.topic]
+            sources = self._sources[message.topic]
             try:
-                documents, several = self._documents(source, message)
+                documents, several = self._documents(sources[0].format, message)
             except Misfit as misfit:
                 self._reject(mapped, message, None, misfit)
                 continue
             for index, document in enumerate(documents):
+                source = sources[0]
+                if source.mapping.rules.where and not isinstance(document, Misfit):
+                    found = [one for one in sources if one.mapping.selects(document)]
+                    if not found:
+                        mapped.skipped += 1
+                        continue
+                    source = found[0]
                 try:
                     stream, event = self._event(source, document, message, index if several else None)
                 except Misfit as misfit:
@@ -220,17 +236,17 @@ class Intake:
         """Infer the types of new fields, and hold them."""
         limit = self.settings.limits.features
         proposed: dict[bool, Mapping[str, Kind]] = {False: {}, True: {}}
-        for source in {id(one): one for one in self._sources.values()}.values():
+        for source in self._distinct():
             values = (
                 pair
                 for message in messages
-                if self._sources[message.topic] is source
+                if source in self._sources[message.topic]
                 for document in self._readable(source, message)
                 for pair in source.mapping.values(document)
             )
             proposed[source.labels] = source.mapping.kinds.inferred(values, limit)
         held = self._hold(IntakeTypes(_texts(proposed[False]), _texts(proposed[True])))
-        for source in self._sources.values():
+        for source in self._distinct():
             found = held.labels if source.labels else held.events
             new = [f"{field!r} {kind}" for field, kind in found.items() if field not in source.mapping.kinds.held]
             if new:
@@ -244,12 +260,12 @@ class Intake:
             source.mapping.kinds.full = limit
 
     def _readable(self, source: _Source, message: Message) -> list[dict[str, Any]]:
-        """Return the documents of a message that can be read."""
+        """Return the documents of a message that can be read and are of this source."""
         try:
-            documents, _ = self._documents(source, message)
+            documents, _ = self._documents(source.format, message)
         except Misfit:
             return []
-        return [document for document in documents if not isinstance(document, Misfit)]
+        return [one for one in documents if not isinstance(one, Misfit) and source.mapping.selects(one)]
 
     def _records(self, messages: Sequence[Message], mapped: _Mapped) -> list[ProducerRecord]:
         records: list[ProducerRecord] = []
@@ -261,7 +277,11 @@ class Intake:
         records += self._letters(mapped.rejections, rejected)
         read = Counter([(message.topic, message.partition) for message in messages])
         count = sum(packer.count for packer in mapped.streams.values())
-        self._pending = read, Counter(events=count - mapped.labels, labels=mapped.labels), rejected
+        self._pending = (
+            read,
+            Counter(events=count - mapped.labels, labels=mapped.labels, skipped=mapped.skipped),
+            rejected,
+        )
         return records
 
     def _letters(
@@ -304,7 +324,7 @@ class Intake:
         """Yield the metrics of this worker."""
         for (name, partition), count in list(self.read.items()):
             yield Sample(catalogue.INTAKE_MESSAGES, count, (name, str(partition)))
-        for kind in ("events", "labels"):
+        for kind in ("events", "labels", "skipped"):
             yield Sample(catalogue.INTAKE_EVENTS, self.written[kind], (kind,))
         for (reason, name, partition), count in list(self.rejected.items()):
             yield Sample(catalogue.DEAD_LETTERS, count, (reason, f"{name}[{partition}]"))
@@ -321,7 +341,7 @@ _REMEMBERED = 10_000
 
 
 def _texts(kinds: Mapping[str, Kind]) -> dict[str, progress_intake.Kind]:
-    return {field: kind.value for field, kind in kinds.items()}
+    return {field: cast("progress_intake.Kind", kind.value) for field, kind in kinds.items()}
 
 
 class HeldTypes:
