@@ -137,7 +137,8 @@ class TreeGame:
         real = np.zeros(sets.leaf.size, np.bool_)
         for begin, leaves in zip(sets.bit_start.tolist(), sets.leaves.tolist(), strict=False):
             real[begin : begin + leaves] = True
-        self._constant, self._varying = _bits(real & ~answers.varies), _bits(real & answers.varies)
+        self._constant = _bits(real & ~answers.varies & (answers.constant.T != 0.0))
+        self._varying = _bits((real & answers.varies)[np.newaxis])
         self._bayes = (
             leaf_games.bayes_rows(sets, paths, answers.tables, background)
             if isinstance(answers.tables, BitVotes)
@@ -174,7 +175,7 @@ class TreeGame:
         row_places, column = _places(self._sets, rows), self._column[outputs]
         values, exact = np.zeros(rows.shape), np.ones(len(rows), np.bool_)
         weights = self._idle.pop() if self._idle else leaf_games.weights(self._paths, self._cache_bytes)
-        held = np.empty(rows.shape[1], np.uint64)
+        found = leaf_games.reached(self._sets)
         leaf_games.add_constant(
             self._sets,
             self._paths,
@@ -183,31 +184,38 @@ class TreeGame:
             self._answers.constant,
             column,
             row_places,
-            held,
+            found,
             values,
         )
         self._idle.append(weights)
         if self._answers.tables is not None:
-            self._add_varying(rows, column, row_places, values, exact)
+            self._add_varying(rows, column, row_places, found, values, exact)
         values *= self._sign[outputs, np.newaxis]
         total = self._answer(rows)[np.arange(len(rows)), outputs]
         return Shares(values[:, :width], self._base[outputs], total, exact)
 
-    def _add_varying(self, rows: Floats, column: Integers, row_places: Array, values: Floats, exact: Array) -> None:
+    def _add_varying(
+        self,
+        rows: Floats,
+        column: Integers,
+        row_places: Array,
+        found: leaf_games.Reached,
+        values: Floats,
+        exact: Array,
+    ) -> None:
         sets, paths, of, coalition = self._sets, self._paths, self._varying, leaf_games.coalitions()
         _, _, factor, tables = self._answers
-        held = np.empty(rows.shape[1], np.uint64)
         if isinstance(tables, BitVotes):
             if self._bayes is None:
                 exact[:] = False
                 return
             room, known = leaf_games.free_room(tables), self._bayes
             leaf_games.add_bayes(
-                sets, paths, of, tables, known, factor, rows, column, row_places, coalition, room, held, values, exact
+                sets, paths, of, tables, known, factor, rows, column, row_places, coalition, room, found, values, exact
             )
         elif tables is not None:
             given, side = (rows, self._background), np.zeros(rows.shape[1], np.int8)
-            leaf_games.add_linear(sets, paths, of, tables, factor, given, row_places, coalition, side, held, values)
+            leaf_games.add_linear(sets, paths, of, tables, factor, given, row_places, coalition, side, found, values)
 
 
 def _places(sets: LeafSets, rows: Floats) -> Array:
@@ -215,8 +223,8 @@ def _places(sets: LeafSets, rows: Floats) -> Array:
 
 
 def _bits(leaves: Array) -> Array:
-    """Return flags bool[B] as words uint64[B / 64]."""
-    return np.packbits(leaves, bitorder="little").view("<u8").astype(np.uint64)
+    """Return flags bool[c, B] as words uint64[c, B / 64]."""
+    return np.packbits(np.ascontiguousarray(leaves), axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
 class AdditiveGame:

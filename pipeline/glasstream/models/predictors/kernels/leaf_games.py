@@ -127,7 +127,8 @@ def paths(sets: LeafSets, background: Array) -> Paths | None:
     possible_start = np.concatenate(([0], np.cumsum(words)))
     row = np.zeros((sets.leaf.size, len(background)), np.uint64)
     possible = np.zeros(int(possible_start[-1]), np.uint64)
-    _of_background(sets, start, feature, background, row, possible_start, possible)
+    held = np.empty(background.shape[1], np.uint64)
+    _of_background(sets, start, asked, background, held, row, possible_start, possible)
     order = np.argsort(row, axis=1, kind="stable")
     row = np.take_along_axis(row, order, axis=1)
     last = np.ones(row.shape, np.bool_)
@@ -206,38 +207,38 @@ def _features(sets: LeafSets) -> tuple[Array, Array, Array]:
 def _of_background(
     sets: LeafSets,
     start: Array,
-    feature: Array,
+    asked: Array,
     background: Array,
+    held: Array,
     row: Array,
     possible_start: Array,
     possible: Array,
 ) -> None:
     for t in range(sets.words.size):
-        words = sets.words[t]
         for b in range(background.shape[0]):
-            at = possible_start[t]
-            for a in range(sets.asked_start[t], sets.asked_start[t + 1]):
-                f = sets.asked[a]
-                base = sets.set_start[t, background[b, f]]
-                for word in range(words):
-                    possible[at] |= sets.sets[base + word]
-                    at += 1
-            for bit in range(sets.bit_start[t], sets.bit_start[t] + sets.leaves[t]):
-                row[bit, b] = _pattern(
-                    sets, t, bit - sets.bit_start[t], start[bit], start[bit + 1], feature, background, b
-                )
+            for word in range(sets.words[t]):
+                at = possible_start[t] + word
+                for a in range(sets.asked_start[t], sets.asked_start[t + 1]):
+                    own = sets.sets[np.int64(sets.set_start[t, background[b, sets.asked[a]]]) + word]
+                    held[a - sets.asked_start[t]] = own
+                    possible[at] |= own
+                    at += sets.words[t]
+                begin = sets.bit_start[t] + 64 * word
+                for bit in range(begin, min(begin + 64, sets.bit_start[t] + sets.leaves[t])):
+                    row[bit, b] = _pattern(asked, held, bit, start[bit], start[bit + 1])
 
 
 @inlined
-def _pattern(
-    sets: LeafSets, t: Any, leaf: Any, first: Any, last: Any, feature: Array, row_places: Array, i: Any
-) -> Any:
-    """Return the pattern of row `i` on the path of a leaf, whose features are `feature[first:last]`."""
+def _pattern(asked: Array, held: Array, bit: Any, first: Any, last: Any) -> Any:
+    """Return the pattern of a row on the path of a leaf, whose features are at `asked[first:last]` in `held`.
+
+    `held` uint64[.] has the word of the set of each feature that the tree asks for.
+    """
     pattern = np.uint64(0)
-    word, shift = leaf >> 6, np.uint64(leaf & 63)
-    for at in range(first, last):
-        held = sets.sets[np.int64(sets.set_start[t, row_places[i, feature[at]]]) + word] >> shift & _ONE
-        pattern |= held << np.uint64(at - first)
+    shift, to = np.uint64(bit & 63), np.uint64(0)
+    for at in range(np.uint64(first), np.uint64(last)):
+        pattern |= (held[np.uint64(asked[at])] >> shift & _ONE) << to
+        to += _ONE
     return pattern
 
 
@@ -282,35 +283,56 @@ def _sum_up(paths: Paths, weights: Weights, bit: Any, pattern: Any, out: Array, 
     return found
 
 
-@inlined
-def _possible(
-    sets: LeafSets, paths: Paths, t: Any, word: Any, of: Array, row_places: Array, i: Any, held: Array
-) -> Any:
-    """Return the leaves of a word, among those `of` it, that some mixture of row `i` and a background row reaches.
+class Reached(NamedTuple):
+    """Scratch space for the leaves that mixtures of a row reach.
 
-    `held` uint64[.] gets the word of the set of each feature that the tree asks for.
+    Attributes
+    ----------
+    held
+        uint64[d]: the word of the set of each feature that a tree asks for.
+    bit, pattern
+        int64[B], uint64[B]: the leaves, and the patterns of the row on their paths.
     """
-    live = of[(sets.bit_start[t] >> 6) + word]
-    at = np.uint64(paths.possible_start[t] + word)
-    to = np.uint64(0)
-    for a in range(sets.asked_start[t], sets.asked_start[t + 1]):
-        own = sets.sets[np.uint64(sets.set_start[t, row_places[i, sets.asked[a]]]) + np.uint64(word)]
-        held[to] = own
-        live &= own | paths.possible[at]
-        at += np.uint64(sets.words[t])
-        to += _ONE
-    return live
+
+    held: Array
+    bit: Array
+    pattern: Array
+
+
+def reached(sets: LeafSets) -> Reached:
+    """Return scratch space for these trees."""
+    leaves = sets.leaf.size
+    return Reached(
+        np.empty(sets.cut_start.size - 1, np.uint64), np.empty(leaves, np.int64), np.empty(leaves, np.uint64)
+    )
 
 
 @inlined
-def _pattern_of(paths: Paths, held: Array, leaf: Any, first: Any, last: Any) -> Any:
-    """Return the pattern of a row on the path of a leaf from the words in `held`."""
-    pattern = np.uint64(0)
-    shift, bit = np.uint64(leaf & 63), np.uint64(0)
-    for at in range(np.uint64(first), np.uint64(last)):
-        pattern |= (held[np.uint64(paths.asked[at])] >> shift & _ONE) << bit
-        bit += _ONE
-    return pattern
+def _reach(sets: LeafSets, paths: Paths, of: Array, column: Any, row_places: Array, i: Any, found: Reached) -> Any:
+    """Find the leaves, among those `of` a column, that some mixture of row `i` and a background row reaches.
+
+    Return how many they are; `found` has them in their order.
+    """
+    held, count = found.held, 0
+    for t in range(sets.words.size):
+        for word in range(sets.words[t]):
+            begin = sets.bit_start[t] + 64 * word
+            live = of[column, begin >> 6]
+            at = np.uint64(paths.possible_start[t] + word)
+            to = np.uint64(0)
+            for a in range(sets.asked_start[t], sets.asked_start[t + 1]):
+                own = sets.sets[np.uint64(sets.set_start[t, row_places[i, sets.asked[a]]]) + np.uint64(word)]
+                held[to] = own
+                live &= own | paths.possible[at]
+                at += np.uint64(sets.words[t])
+                to += _ONE
+            while live:
+                bit = begin + np.int64(lowest_bit(live))
+                live &= live - _ONE
+                found.bit[count] = bit
+                found.pattern[count] = _pattern(paths.asked, held, bit, paths.start[bit], paths.start[bit + 1])
+                count += 1
+    return count
 
 
 @bare_kernel
@@ -322,7 +344,7 @@ def add_constant(
     value: Floats,
     output: Integers,
     row_places: Array,
-    held: Array,
+    found: Reached,
     values: Floats,
 ) -> None:
     """Add the Shapley values of leaves that do not depend on the row beyond their path.
@@ -330,63 +352,49 @@ def add_constant(
     Parameters
     ----------
     of
-        uint64[B / 64]: the leaves, as bits.
+        uint64[c, B / 64]: the leaves whose answer is not 0, as bits.
     value
         float64[B, c]: their answers.
     output
         int64[n]: the answer that is explained for each row; -1 for 0.
     row_places
         uint32[n, d]: the rows.
-    held
-        uint64[d]: scratch space.
+    found
+        Scratch space.
     values
         float64[n, >= d]: the Shapley values.
     """
-    feature, table_start, table, pool, used = (
-        paths.feature,
-        weights.table_start,
-        weights.table,
-        weights.pool,
-        weights.used,
-    )
+    table_start, table, pool, used = weights[3:]
+    feature = paths.feature
     share = 1.0 / (weights.scale * paths.rows)
     room = pool.size
     for i in range(row_places.shape[0]):
         column = output[i]
         if column < 0:
             continue
-        for t in range(sets.words.size):
-            for word in range(sets.words[t]):
-                live = _possible(sets, paths, t, word, of, row_places, i, held)
-                while live:
-                    leaf = 64 * word + np.int64(lowest_bit(live))
-                    live &= live - _ONE
-                    bit = sets.bit_start[t] + leaf
-                    answer = value[bit, column]
-                    if answer == 0.0:
-                        continue
-                    first, last = paths.start[bit], paths.start[bit + 1]
-                    pattern = _pattern_of(paths, held, leaf, first, last)
-                    entry = table_start[bit]
-                    at = np.int64(table[np.uint64(entry) + pattern]) if entry >= 0 else np.int64(_UNKNOWN)
-                    if at == _UNKNOWN:
-                        if used[0] + last - first > room:
-                            used[0] = 0
-                            for other in range(table.size):
-                                table[other] = _UNKNOWN
-                        at = used[0]
-                        if not _sum_up(paths, weights, bit, pattern, pool, at):
-                            at = np.int64(_NOTHING)
-                        elif entry >= 0:
-                            used[0] += last - first
-                        if entry >= 0:
-                            table[np.uint64(entry) + pattern] = at
-                    if at == _NOTHING:
-                        continue
-                    answer *= share
-                    at -= first
-                    for j in range(first, last):
-                        values[i, feature[j]] += answer * np.float64(pool[at + j])
+        for nth in range(_reach(sets, paths, of, column, row_places, i, found)):
+            bit, pattern = found.bit[nth], found.pattern[nth]
+            first, last = paths.start[bit], paths.start[bit + 1]
+            entry = table_start[bit]
+            at = np.int64(table[np.uint64(entry) + pattern]) if entry >= 0 else np.int64(_UNKNOWN)
+            if at == _UNKNOWN:
+                if used[0] + last - first > room:
+                    used[0] = 0
+                    for other in range(table.size):
+                        table[other] = _UNKNOWN
+                at = used[0]
+                if not _sum_up(paths, weights, bit, pattern, pool, at):
+                    at = np.int64(_NOTHING)
+                elif entry >= 0:
+                    used[0] += last - first
+                if entry >= 0:
+                    table[np.uint64(entry) + pattern] = at
+            if at == _NOTHING:
+                continue
+            answer = value[bit, column] * share
+            at -= first
+            for j in range(first, last):
+                values[i, feature[j]] += answer * np.float64(pool[at + j])
 
 
 class BayesRows(NamedTuple):
@@ -535,7 +543,7 @@ def add_bayes(
     row_places: Array,
     coalition: Floats,
     room: FreeRoom,
-    held: Array,
+    found: Reached,
     values: Floats,
     exact: Array,
 ) -> None:
@@ -543,6 +551,8 @@ def add_bayes(
 
     Parameters
     ----------
+    of
+        uint64[1, B / 64]: the leaves, as bits.
     factor
         float64[B]: what the shares of each leaf are multiplied with.
     rows
@@ -561,51 +571,45 @@ def add_bayes(
         column = output[i]
         if column < 0:
             continue
-        for t in range(sets.words.size):
-            for word in range(sets.words[t]):
-                live = _possible(sets, paths, t, word, of, row_places, i, held)
-                while live:
-                    leaf = 64 * word + np.int64(lowest_bit(live))
-                    live &= live - _ONE
-                    bit = sets.bit_start[t] + leaf
-                    first, last = paths.start[bit], paths.start[bit + 1]
-                    entry, count = np.int64(head[bit, 0]), np.int64(head[bit, 1])
-                    begin, terms = np.int64(head[bit, 2]), np.int64(head[bit, 3] - head[bit, 2])
-                    which = -1
-                    for j in range(count):
-                        if label[entry + j] == column:
-                            which = j
-                    if which < 0:
-                        continue
-                    pattern = _pattern_of(paths, held, leaf, first, last)
-                    full = (_ONE << np.uint64(last - first)) - _ONE
-                    scale = factor[bit] / backgrounds
-                    unread = True
+        for nth in range(_reach(sets, paths, of, 0, row_places, i, found)):
+            bit, pattern = found.bit[nth], found.pattern[nth]
+            first, last = paths.start[bit], paths.start[bit + 1]
+            entry, count = np.int64(head[bit, 0]), np.int64(head[bit, 1])
+            begin, terms = np.int64(head[bit, 2]), np.int64(head[bit, 3] - head[bit, 2])
+            which = -1
+            for j in range(count):
+                if label[entry + j] == column:
+                    which = j
+            if which < 0:
+                continue
+            full = (_ONE << np.uint64(last - first)) - _ONE
+            scale = factor[bit] / backgrounds
+            unread = True
+            for k in range(terms):
+                shares[k] = 0.0
+            end = 0
+            for group in range(paths.distinct_start[bit], paths.distinct_start[bit + 1]):
+                begin_row, end = end, paths.distinct_end[group]
+                other = paths.distinct[group]
+                if pattern | other != full:
+                    continue
+                if unread:
+                    unread = False
                     for k in range(terms):
-                        shares[k] = 0.0
-                    end = 0
-                    for nth in range(paths.distinct_start[bit], paths.distinct_start[bit + 1]):
-                        begin_row, end = end, paths.distinct_end[nth]
-                        other = paths.distinct[nth]
-                        if pattern | other != full:
-                            continue
-                        if unread:
-                            unread = False
-                            for k in range(terms):
-                                x = rows[i, np.int64(term[begin + k, 0])]
-                                _term_logs(votes, begin + k, x, count, own, k * (count - 1))
-                        a, b = pattern & ~other, other & ~pattern
-                        part = (bit, begin_row, end, which)
-                        win, lose, fits = _bayes_group(votes, known, coalition, room, part, a, b)
-                        exact[i] &= fits
-                        while a:
-                            values[i, feature[first + np.int64(lowest_bit(a))]] += scale * win
-                            a &= a - _ONE
-                        while b:
-                            values[i, feature[first + np.int64(lowest_bit(b))]] -= scale * lose
-                            b &= b - _ONE
-                    for k in range(terms):
-                        values[i, np.int64(term[begin + k, 0])] += scale * shares[k]
+                        x = rows[i, np.int64(term[begin + k, 0])]
+                        _term_logs(votes, begin + k, x, count, own, k * (count - 1))
+                a, b = pattern & ~other, other & ~pattern
+                part = (bit, begin_row, end, which)
+                win, lose, fits = _bayes_group(votes, known, coalition, room, part, a, b)
+                exact[i] &= fits
+                while a:
+                    values[i, feature[first + np.int64(lowest_bit(a))]] += scale * win
+                    a &= a - _ONE
+                while b:
+                    values[i, feature[first + np.int64(lowest_bit(b))]] -= scale * lose
+                    b &= b - _ONE
+            for k in range(terms):
+                values[i, np.int64(term[begin + k, 0])] += scale * shares[k]
 
 
 @inlined
@@ -704,7 +708,7 @@ def add_linear(
     row_places: Array,
     coalition: Floats,
     side: Array,
-    held: Array,
+    found: Reached,
     values: Floats,
 ) -> None:
     """Add the Shapley values of leaves that answer a linear form of the row.
@@ -716,49 +720,43 @@ def add_linear(
     feature = paths.feature
     backgrounds = paths.rows
     for i in range(rows.shape[0]):
-        for t in range(sets.words.size):
-            for word in range(sets.words[t]):
-                live = _possible(sets, paths, t, word, of, row_places, i, held)
-                while live:
-                    leaf = 64 * word + np.int64(lowest_bit(live))
-                    live &= live - _ONE
-                    bit = sets.bit_start[t] + leaf
-                    number = sets.leaf[bit]
-                    first, last = paths.start[bit], paths.start[bit + 1]
-                    pattern = _pattern_of(paths, held, leaf, first, last)
-                    full = (_ONE << np.uint64(last - first)) - _ONE
-                    scale = factor[bit] / backgrounds
-                    end = 0
-                    for nth in range(paths.distinct_start[bit], paths.distinct_start[bit + 1]):
-                        begin, end = end, paths.distinct_end[nth]
-                        other = paths.distinct[nth]
-                        if pattern | other != full:
-                            continue
-                        a, b = pattern & ~other, other & ~pattern
-                        p, n = _count(a), _count(b)
-                        for j in range(last - first):
-                            from_row, from_other = a >> np.uint64(j) & _ONE, b >> np.uint64(j) & _ONE
-                            side[feature[first + j]] = 1 if from_row else 2 if from_other else 0
-                        fixed, moved = means.value[number] * (end - begin), 0.0
-                        for at in range(start[number], start[number + 1]):
-                            f = slot[at]
-                            x = _or_zero(rows[i, f])
-                            for row in range(begin, end):
-                                y = _or_zero(background[paths.order[bit, row], f])
-                                fixed += weight[at] * (x if side[f] == 1 else y)
-                                if side[f] == 0:
-                                    more = weight[at] * (x - y)
-                                    moved += more
-                                    values[i, f] += scale * more * coalition[p + n + 1, p + 1]
-                        for j in range(last - first):
-                            f = feature[first + j]
-                            if side[f] == 1:
-                                win = fixed * coalition[p + n, p] + moved * coalition[p + n + 1, p + 1]
-                                values[i, f] += scale * win
-                            elif side[f] == 2:
-                                lose = fixed * coalition[p + n, p + 1] + moved * coalition[p + n + 1, p + 2]
-                                values[i, f] -= scale * lose
-                            side[f] = 0
+        for nth in range(_reach(sets, paths, of, 0, row_places, i, found)):
+            bit, pattern = found.bit[nth], found.pattern[nth]
+            number = sets.leaf[bit]
+            first, last = paths.start[bit], paths.start[bit + 1]
+            full = (_ONE << np.uint64(last - first)) - _ONE
+            scale = factor[bit] / backgrounds
+            end = 0
+            for group in range(paths.distinct_start[bit], paths.distinct_start[bit + 1]):
+                begin, end = end, paths.distinct_end[group]
+                other = paths.distinct[group]
+                if pattern | other != full:
+                    continue
+                a, b = pattern & ~other, other & ~pattern
+                p, n = _count(a), _count(b)
+                for j in range(last - first):
+                    from_row, from_other = a >> np.uint64(j) & _ONE, b >> np.uint64(j) & _ONE
+                    side[feature[first + j]] = 1 if from_row else 2 if from_other else 0
+                fixed, moved = means.value[number] * (end - begin), 0.0
+                for at in range(start[number], start[number + 1]):
+                    f = slot[at]
+                    x = _or_zero(rows[i, f])
+                    for row in range(begin, end):
+                        y = _or_zero(background[paths.order[bit, row], f])
+                        fixed += weight[at] * (x if side[f] == 1 else y)
+                        if side[f] == 0:
+                            more = weight[at] * (x - y)
+                            moved += more
+                            values[i, f] += scale * more * coalition[p + n + 1, p + 1]
+                for j in range(last - first):
+                    f = feature[first + j]
+                    if side[f] == 1:
+                        win = fixed * coalition[p + n, p] + moved * coalition[p + n + 1, p + 1]
+                        values[i, f] += scale * win
+                    elif side[f] == 2:
+                        lose = fixed * coalition[p + n, p + 1] + moved * coalition[p + n + 1, p + 2]
+                        values[i, f] -= scale * lose
+                    side[f] = 0
 
 
 @inlined
