@@ -61,7 +61,7 @@ class LearnerCheckpoints(Target):
         data = stream_state.encode(core.state("s", at_rest=True))
         assert data is not None
         frame = frames.decode(data, stream_state.KIND, stream_state.VERSION)
-        sound = _Sound(settings, data, frame.meta, frame.arrays, learner.entries, learner.seqs)
+        sound = _Sound(settings, data, frame.meta, frame.arrays, learner.entries, learner.state.seqs)
         self._go_on(sound, data)  # compiles what is left to compile
         return sound
 
@@ -99,7 +99,9 @@ class LearnerCheckpoints(Target):
         successor = stream_state.encode(again)
         assert successor is not None
         learner = core.streams["s"].learner
-        stream_state.decode(successor, stream="s", rows=learner.entries, seqs=learner.seqs, settings=sound.settings)
+        stream_state.decode(
+            successor, stream="s", rows=learner.entries, seqs=learner.state.seqs, settings=sound.settings
+        )
         return "rejected" if len(dead) > _MESSAGES - _BEFORE else "ok"
 
 

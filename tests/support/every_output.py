@@ -185,13 +185,13 @@ def _saved(settings: Settings, messages: Sequence[tuple[bytes | None, bytes | No
         copied = Message(events.TOPIC.name, 0, 0, letter.key, letter.value, 0, letter.headers)
         _ENCODERS["events.dead"].encode(copied)
     for name, stream in learner.streams.items():
-        state = learner.state(name, at_rest=True)
+        state, learned = learner.state(name, at_rest=True), stream.learner
         data = stream_state.encode(state)
         if data is not None:
-            of = {"stream": name, "rows": stream.learner.entries, "seqs": stream.learner.seqs, "settings": settings}
+            of = {"stream": name, "rows": learned.entries, "seqs": learned.state.seqs, "settings": settings}
             assert stream_state.encode(stream_state.decode(data, **of)) == data
         record = progress_learner.LearnerStreamProgress(
-            name, stream.learner.epoch, stream.learner.seqs, stream.learner.rows, stream.first_offset, stream.after
+            name, learned.epoch, learned.state.seqs, learned.state.rows, stream.first_offset, stream.after
         )
         assert progress_learner.decode(*progress_learner.encode(record)) == record
     for name, watched in detector.streams.items():

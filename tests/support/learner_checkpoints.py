@@ -30,7 +30,7 @@ VARIANTS = {
 def checkpoint_of(learner: PartitionLearner, *, at_rest: bool = False, key: Key | None = None) -> Checkpoint:
     """A checkpoint of the stream ``s``."""
     stream, (offset, used) = learner.streams["s"].learner, learner.position
-    place = replace(PLACE, rows=stream.rows, seqs=stream.seqs, offset=offset, used=used)
+    place = replace(PLACE, rows=stream.state.rows, seqs=stream.state.seqs, offset=offset, used=used)
     return saved(learner.state("s", at_rest=at_rest), place, key=key)
 
 

@@ -145,7 +145,7 @@ def test_a_successor_goes_on_from_a_checkpoint_at_any_stop(factory: str, seed: i
     for one in log:
         for stream in first.consume(one):
             stops += 1
-            if stops >= stop and stream.rows and at is None:
+            if stops >= stop and stream.state.rows and at is None:
                 before.take(first)
                 at, checkpoint = first.position, checkpoint_of(first, at_rest=True)
                 predicted = len(before.predictions)
@@ -194,7 +194,7 @@ def test_blocks_are_as_long_as_they_may_be() -> None:
         (["block.rows=70"], [1, 2, 4, 8, 16, 32, 64, 100, 134, 200, 204, 250, 300]),
     ):
         learner = PartitionLearner(0, settings(*given, *more))
-        assert [stream.rows for one in log for stream in learner.consume(one)] == wanted
+        assert [stream.state.rows for one in log for stream in learner.consume(one)] == wanted
 
 
 @every_tree
@@ -242,7 +242,7 @@ def test_a_rejected_text_leaves_a_checkpoint_that_can_be_opened(factory: str, ta
     for one in [message(0, events), message(1, {"x": {"a": 1, "t": "x"}, "y": events[1]["y"]}), message(2, events)]:
         list(learner.consume(one))
         state = opened(checkpoint_of(learner, at_rest=True), given, key=None)
-        assert state.learner["rows"] == learner.streams["s"].learner.rows
+        assert state.learner.rows == learner.streams["s"].learner.state.rows
     collected.take(learner)
     assert [(None, Reason.MODEL_ERROR)] in collected.dead
 
@@ -251,7 +251,7 @@ def test_a_linear_model_learns_few_events_one_by_one() -> None:
     few = [{"x": {"a": k}, "y": "ab"[k % 2]} for k in range(3)]
     learner = PartitionLearner(0, settings("model.name=linear", "snapshot.doubling=1", "snapshot.cadence=1000"))
     log = [message(0, few), message(1, few), message(2, [*few] * 3)]
-    assert [stream.rows for one in log for stream in learner.consume(one)] == [1, 2, 3, 4, 5, 6, 15]
+    assert [stream.state.rows for one in log for stream in learner.consume(one)] == [1, 2, 3, 4, 5, 6, 15]
 
 
 def test_an_event_for_which_a_tree_predicts_too_large_a_number_is_rejected_and_not_learned(

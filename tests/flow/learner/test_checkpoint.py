@@ -43,7 +43,7 @@ def checkpoints(settings: Settings, *, at_rest: bool = False) -> tuple[Collected
                 learner.cut()
             if at_rest or stream.at_snapshot:
                 found.append(checkpoint_of(learner, at_rest=at_rest, key=key))
-                assert stream.rows == 0 or found[-1].form == (PLAIN if key is None else PICKLE)
+                assert stream.state.rows == 0 or found[-1].form == (PLAIN if key is None else PICKLE)
     collected.take(learner)
     return collected, found
 
@@ -118,7 +118,7 @@ def test_a_successor_goes_on_from_a_state_at_rest(variant: str, further: int) ->
 
 def test_a_state_is_taken_at_snapshots_only() -> None:
     learner = PartitionLearner(0, load(assignments=BASE))
-    marks = [(stream.rows, stream.at_snapshot) for one in LOG[:20] for stream in learner.consume(one)]
+    marks = [(stream.state.rows, stream.at_snapshot) for one in LOG[:20] for stream in learner.consume(one)]
     at = {rows for rows, mark in marks if mark}
     assert at and at < {rows for rows, _ in marks}
 
@@ -239,7 +239,7 @@ def test_there_is_no_pickle_without_a_key_and_none_of_what_cannot_be_pickled() -
     learner.cut()
     with pytest.raises(AuthenticationError, match="GLASSTREAM_HMAC_KEY"):
         checkpoint_of(learner, at_rest=True)
-    learner.streams["s"].learner._model.extra = lambda: None
+    learner.streams["s"].learner.state.model.extra = lambda: None
     with pytest.raises(ModelError, match=r"cannot be pickled.*checkpoint\.seconds = 0"):
         checkpoint_of(learner, at_rest=True, key=KEY)
 

@@ -119,7 +119,7 @@ def test_a_successor_goes_on_from_any_checkpoint(model: str, further: int, most:
         collected.take(second)
         collected.snapshots = whole.snapshots
         same(collected, whole)
-        mine, theirs = second.streams["s"].learner.waiting, learner.streams["s"].learner.waiting
+        mine, theirs = second.streams["s"].learner.state.waiting, learner.streams["s"].learner.state.waiting
         for of in ("joined", "missed", "dropped", "waiting", "bytes"):
             assert getattr(mine, of) == getattr(theirs, of)
         assert bool(mine.dropped) == (most < 2**20)
@@ -133,7 +133,7 @@ def test_a_checkpoint_holds_no_event_that_has_left_the_window() -> None:
     for one in packed([*plain, {"id": "w", "x": {"a": 1}}, *plain[:3]], 1):
         list(learner.consume(one))
     state = opened(checkpoint_of(learner, at_rest=True), chosen, key=None)
-    assert state.learner["waiting"].missed == 1 and not state.learner["waiting"].events
+    assert state.learner.waiting.missed == 1 and not state.learner.waiting.events
 
 
 def test_a_label_of_a_reused_id_belongs_to_the_event_before_it_in_the_same_block() -> None:
@@ -208,7 +208,7 @@ def test_labels_of_nothing_and_second_ones_are_dead_letters_however_they_are_pac
         assert dead == reasons
         seqs = [sent[1] for _, sent in sorted(collected.rows.items())]
         assert seqs == [*range(10, 20), 20, 21, 23]
-        waiting = learner.streams["s"].learner.waiting
+        waiting = learner.streams["s"].learner.state.waiting
         assert (waiting.joined, waiting.missed, waiting.waiting) == (2, 1, 0)
 
 
@@ -225,7 +225,7 @@ def test_what_leaves_the_window_is_counted_and_its_label_comes_too_late() -> Non
         (8, "unknown_id"), (9, "unknown_id"), (10, "unknown_id"),
     ]  # fmt: skip
     stream = learner.streams["s"].learner
-    assert (stream.rows, stream.seqs, stream.waiting.missed) == (5, 8, 3)
+    assert (stream.state.rows, stream.state.seqs, stream.state.waiting.missed) == (5, 8, 3)
     assert sum("got no label within labels.window = 5" in line for line in outbox.notices) == 1
     assert "labels.window" in next(one.detail for letter in dead for one in letter.found)
 
@@ -244,7 +244,7 @@ def test_a_first_label_in_a_message_decides_what_its_later_events_may_be() -> No
             for _ in learner.consume(one):
                 pass
         assert [one.reason for letter in learner.take_outbox()[1] for one in letter.found] == ["target_kind"]
-        assert learner.streams["s"].learner.rows == 2
+        assert learner.streams["s"].learner.state.rows == 2
 
 
 def test_streams_keep_their_labels_apart() -> None:
@@ -259,7 +259,11 @@ def test_streams_keep_their_labels_apart() -> None:
     for offset, (key, content) in enumerate(contents):
         for _ in learner.consume(message(offset, content, key)):
             pass
-    assert {name: stream.learner.rows for name, stream in learner.streams.items()} == {"one": 1, "two": 0, "three": 0}
+    assert {name: stream.learner.state.rows for name, stream in learner.streams.items()} == {
+        "one": 1,
+        "two": 0,
+        "three": 0,
+    }
     assert [letter.message.offset for letter in learner.take_outbox()[1]] == [3, 4]
 
 
@@ -270,12 +274,12 @@ def test_a_value_is_counted_as_absent_once_an_event() -> None:
         for one in packed(apart(EVENTS, DELAYS[delay]), 10):
             for _ in learner.consume(one):
                 pass
-        counts.append(learner.streams["s"].learner.counts)
+        counts.append(learner.streams["s"].learner.state.features.counts)
     together = PartitionLearner(0, given())
     for one in packed(EVENTS, 10):
         for _ in together.consume(one):
             pass
-    assert counts == [together.streams["s"].learner.counts] * 2 and counts[0].retyped > 10
+    assert counts == [together.streams["s"].learner.state.features.counts] * 2 and counts[0].retyped > 10
 
 
 def test_a_source_gives_each_label_once_and_so_many_events_later() -> None:
@@ -313,7 +317,7 @@ def test_the_memory_and_the_checkpoint_of_waiting_events_do_not_grow_with_their_
         if offset in (149, 299):
             learner.cut()
             sizes.append(len(checkpoint_of(learner, at_rest=True).state))
-    waiting = learner.streams["s"].learner.waiting
+    waiting = learner.streams["s"].learner.state.waiting
     held = sum(len(pickle.dumps(kept)) for _, kept in waiting.events.values())
     assert waiting.bytes <= 1_000_000 and held <= 2 * waiting.bytes
     assert max(sizes) <= 2_000_000

@@ -243,7 +243,7 @@ def test_a_model_that_raises_gives_a_dead_letter_and_the_stream_goes_on() -> Non
     details = " ".join(found.detail for letter in dead for found in letter.found)
     assert "predict: RuntimeError: not today" in details and "learn: ValueError: not this one" in details
     assert len(outbox.predictions) == len(numbers) - len(in_predict)
-    assert learner.streams["s"].learner.rows == len(numbers) - len(in_predict) - len(in_learn)
+    assert learner.streams["s"].learner.state.rows == len(numbers) - len(in_predict) - len(in_learn)
     assert learner.streams["s"].admission.seq == len(numbers)
 
 
@@ -298,7 +298,7 @@ def test_a_model_may_change_what_it_gets() -> None:
         for _ in learner.consume(message(n, event(n))):
             pass
     learner.cut()
-    assert learner.take_outbox()[1] == [] and learner.streams["s"].learner.features.names == list(event(0)["x"])
+    assert learner.take_outbox()[1] == [] and learner.streams["s"].learner.state.features.names == list(event(0)["x"])
 
 
 class Locked(Moody):
@@ -390,7 +390,7 @@ def test_an_id_taken_for_the_target_costs_little_and_is_said() -> None:
     assert "limits.classes" in found[0].detail and "limits.label_bytes" in found[-1].detail
     assert all(len(one.detail) < 400 for one in found)
     records = [predictions.decode(record) for _, record in outbox.predictions]
-    assert len(records) == 152 and learner.streams["s"].learner.rows == 151
+    assert len(records) == 152 and learner.streams["s"].learner.state.rows == 151
     for record in records:
         named = len(record.probabilities or ())
         assert named <= predictions.NAMED and (record.others is None) == (record.seq <= predictions.NAMED)
@@ -423,18 +423,18 @@ def test_a_reset_mark_is_used_where_it_was_not_before_and_by_nobody_else() -> No
     ended = [(one.epoch, learner.position) for part in log for one in learner.consume(part) if one.ended]
     assert ended == [(0, Position(10, 0))]
     stream = learner.streams["s"]
-    assert (stream.learner.epoch, stream.learner.rows, stream.first_offset) == (1, 20, 11)
+    assert (stream.learner.epoch, stream.learner.state.rows, stream.first_offset) == (1, 20, 11)
 
     silent = PartitionLearner(0, settings(), silent_until=Position(14, 0))
     assert not [one for part in log for one in silent.consume(part) if one.ended]
-    assert (silent.streams["s"].learner.epoch, silent.streams["s"].learner.rows) == (0, 70)
+    assert (silent.streams["s"].learner.epoch, silent.streams["s"].learner.state.rows) == (0, 70)
 
     at_mark = PartitionLearner(0, settings(), silent_until=Position(10, 0))
     found = [one for part in log for one in at_mark.consume(part) if one.ended]
     assert [one.epoch for one in found] == [0]
     first, *rest = at_mark.take_outbox()[0].requests
     assert (first.ends, first.first_row, first.epoch) == (True, 50, 0) and {one.epoch for one in rest} <= {1}
-    assert at_mark.streams["s"].learner.rows == 20
+    assert at_mark.streams["s"].learner.state.rows == 20
 
 
 def test_what_is_rejected_after_a_reset_mark_is_of_the_next_epoch() -> None:

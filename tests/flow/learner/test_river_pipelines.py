@@ -193,7 +193,7 @@ def test_the_learner_predicts_what_rivers_loop_predicts(name: str, task: str, nu
 def _explained_as_predicted(learner: PartitionLearner, events: list[dict[str, Any]]) -> None:
     """Check that the predictor of explanations answers rows as the model answers events."""
     of = learner.streams["s"].learner
-    model, table = of.model, of.features
+    model, table = of.state.model, of.state.features
     assert isinstance(model, StreamModel)
     predictor = of._predictor(model)
     for event in events[-20:]:

@@ -221,7 +221,7 @@ def test_messages_of_one_event_are_learned_in_blocks_and_an_invalid_one_ends_non
     log[70] = message(70, b"{")
     log[90] = message(90, {"id": 90, "x": {}})
     learner = PartitionLearner(0, settings("model.name=tree", "snapshot.doubling=64", "snapshot.cadence=250"))
-    stops = [(stream.rows, learner.position) for stream in learner.consume(*log)]
+    stops = [(stream.state.rows, learner.position) for stream in learner.consume(*log)]
     assert [rows for rows, _ in stops] == [1, 2, 4, 8, 16, 32, 64, 250, 298]
     assert [position.used for _, position in stops] == [0] * len(stops) and stops[-1][1].offset == 300
     assert [one.message.offset for one in learner.take_outbox()[1]] == [70, 90]

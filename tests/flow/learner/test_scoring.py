@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from glasstream.events.features import KeptFeatures
-from glasstream.flow.learner.scoring import ScoredBlock, Scoring, Unlabelled
+from glasstream.flow.learner.scoring import ScoredBlock, Scoring
+from glasstream.flow.learner.state import LearnerState
+from glasstream.flow.learner.unlabelled import Unlabelled
 from glasstream.models.stream_model import Predictions
 from tests.support.learner import settings
 
@@ -53,7 +55,8 @@ def block_of(draws: np.random.Generator, classes: int, *, same_order: bool) -> S
 def test_columns_are_scored_like_rows(classes: int, loss: str, same_order: bool) -> None:
     """A loss and a sum of errors have the bits of the order in which River's dict and the stream have them."""
     draws = np.random.Generator(np.random.PCG64([classes, same_order]))
-    columns, rows = Scoring(settings(), "s"), Scoring(settings(), "s")
+    together, apart = LearnerState.new(settings(), "s"), LearnerState.new(settings(), "s")
+    columns, rows = Scoring(settings(), "s", together), Scoring(settings(), "s", apart)
     for _ in range(5):
         block = block_of(draws, classes, same_order=same_order)
         for one in block.one_by_one():
@@ -61,4 +64,4 @@ def test_columns_are_scored_like_rows(classes: int, loss: str, same_order: bool)
         written = columns._together(block, loss)
         assert written is not None, "the block needs no other way"
         assert written == rows.publish(loss)
-        assert (columns.scored, columns.score) == (rows.scored, rows.score)
+        assert (together.scored, together.score) == (apart.scored, apart.score)

@@ -118,7 +118,7 @@ def test_learner_and_novelty_detector_count_the_same_events_where_classes_are_re
         for _ in core.consume(one):
             pass
         watched = core.streams["s"]
-        assert watched.detector.seqs == learner.streams["s"].learner.seqs
+        assert watched.detector.seqs == learner.streams["s"].learner.state.seqs
         meta, arrays = watched.detector.state()
         watched.detector = StreamDetector.restore("s", core.settings, orjson.loads(orjson.dumps(meta)), arrays)
     assert learner.rejected > 50 and list(watched.detector.admission.classes) == [f"class {n}" for n in range(5)]
@@ -297,7 +297,7 @@ def test_an_event_has_the_learners_seq_whatever_comes_between() -> None:
     records = read(told(core, log))
     assert core.streams.keys() == learner.streams.keys() and 0 < len(core.streams) <= 2
     for name, watched in core.streams.items():
-        assert watched.detector.seqs == learner.streams[name].learner.seqs
+        assert watched.detector.seqs == learner.streams[name].learner.state.seqs
     assert records
     for record in records:
         assert predicted[record.stream, record.seq] == record.id

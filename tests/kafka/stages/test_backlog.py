@@ -10,8 +10,9 @@ import numpy as np
 from glasstream.app.configuration import load
 from glasstream.events.message import Message
 from glasstream.explain.sizes import LARGEST
-from glasstream.flow.learner.learner import NEVER, ModelVersion
+from glasstream.flow.learner.learner import ModelVersion
 from glasstream.flow.learner.make_model import fixed_model
+from glasstream.flow.learner.state import NEVER
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.backlog import Backlog
 from glasstream.kafka.stages.learner import LearnerTask
@@ -144,7 +145,7 @@ def test_the_learner_waits_when_it_can_forget_nothing_more() -> None:
         assert not feeding.done(), "the learner forgot rows without a bound"
         while not feeding.done():
             learner.collect()
-            aggregated(progress, learner.core.streams["s"].learner.rows)
+            aggregated(progress, learner.core.streams["s"].learner.state.rows)
             await asyncio.sleep(0)
         feeding.result()
 

@@ -333,7 +333,7 @@ def test_a_state_that_was_saved_at_the_mark_has_the_model_and_does_not_use_the_m
     for _ in first.consume(Message("events", 0, 1, b"s", mark)):
         at, learner = first.position, first.streams["s"].learner
         place = Checkpoint(
-            stream="s", epoch=0, rows=learner.entries, seqs=learner.seqs, offset=at.offset, used=at.used,
+            stream="s", epoch=0, rows=learner.entries, seqs=learner.state.seqs, offset=at.offset, used=at.used,
             fingerprint={}, form=PLAIN, state=b"",
         )  # fmt: skip
         checkpoint = saved(first.state("s"), place, key=None)
@@ -346,7 +346,7 @@ def test_a_state_that_was_saved_at_the_mark_has_the_model_and_does_not_use_the_m
         one.cut()
     (old, new), (again,) = first.take_outbox()[0].snapshots, second.take_outbox()[0].snapshots
     assert (old.version, new.version, again.version) == (0, 1, 1)
-    assert [one.streams["s"].learner.version for one in (first, second)] == [1, 1]
+    assert [one.streams["s"].learner.state.version for one in (first, second)] == [1, 1]
     with pytest.raises(StateError, match="cannot be loaded again"):
         opened(checkpoint, settings, key=None)
     for name, value in (("version", 0), ("pushed", None), ("known_categories", [0]), ("known_categories", [9] * 6)):

@@ -181,4 +181,4 @@ def test_labels_that_never_came_stay_counted() -> None:
     log = [*packed(0, 24), (S, orjson.dumps(late)), (S, events.RESET), *packed(24, 36)]
     cluster = Cluster(log)
     asyncio.run(cluster.run())
-    assert cluster.core.missed == {"s": 7} and cluster.core.streams["s"].learner.waiting.missed == 0
+    assert cluster.core.missed == {"s": 7} and cluster.core.streams["s"].learner.state.waiting.missed == 0

@@ -113,7 +113,7 @@ def test_a_successor_resumes_without_the_file_in_its_state(tmp_path: Path, kind:
         list(first.consume(Message("events", 0, offset, b"s", value)))
     first.cut()
     state = first.state("s", at_rest=True)
-    assert state.learner["_model"] is None
+    assert state.learner.model is None
     second = PartitionLearner(0, of, first_offset=5)
     second.resume("s", state, Position(5, 0))
     assert [one.version for one in second.outbox.snapshots] == [0]

@@ -170,13 +170,13 @@ class _Loop(Reference):
         learner = self._learner
         return learner is not None and (
             learner.epoch != self.settings.epoch
-            or (learner.seqs > max(self._seqs) and not learner.waiting.awaits(self._seqs))
+            or (learner.state.seqs > max(self._seqs) and not learner.state.waiting.awaits(self._seqs))
         )
 
     @property
     def count(self) -> int:
         """Number of events so far."""
-        return 0 if self._learner is None else self._learner.seqs
+        return 0 if self._learner is None else self._learner.state.seqs
 
     @property
     def _learner(self) -> StreamLearner | None:
@@ -230,7 +230,7 @@ class _Loop(Reference):
         """Return a number of a row as the value that it stands for."""
         if np.isnan(value) or self._learner is None:
             return None
-        table = self._learner.features
+        table = self._learner.state.features
         if table.kinds[slot] == Kind.TEXT:
             return list(table.categories[slot])[int(value)]
         return bool(value) if table.kinds[slot] == Kind.BOOLEAN else float(value)

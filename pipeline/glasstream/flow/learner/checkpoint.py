@@ -17,6 +17,7 @@ from typing import Final
 from glasstream.base.errors import AuthenticationError, GlasstreamError, ModelError, StateError
 from glasstream.flow.learner import stream_state
 from glasstream.flow.learner.pushed import PushedModels
+from glasstream.flow.learner.state import LearnerState
 from glasstream.flow.learner.stream_state import StreamState
 from glasstream.flow.settings import Settings
 from glasstream.models.codec.authentication import Key, Named, open_sealed, seal
@@ -139,6 +140,6 @@ def _unpickled(body: bytes, what: str) -> StreamState:
             f"{what} cannot be read by this version ({type(error).__name__}: {error}); go back to the version that "
             "wrote it, or start a new epoch"
         ) from error
-    if not isinstance(state, StreamState):
+    if not isinstance(state, StreamState) or not isinstance(state.learner, LearnerState):
         raise StateError(f"{what}: expected the state of a stream, got {type(state).__name__}; start a new epoch")
     return state

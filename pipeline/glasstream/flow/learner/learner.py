@@ -5,25 +5,28 @@ It is a pure function from events to records. The stage decides only when a bloc
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from glasstream.base.errors import ModelError, ModelRaised, NotCompilable
 from glasstream.events.admission import Accepted, Admission, Task
-from glasstream.events.features import FeatureCounts, FeatureTable, KeptFeatures, Kind, RowBuffer, Value
-from glasstream.events.waiting import Joined, Waiting, size_of
-from glasstream.explain.background import Background
+from glasstream.events.features import KeptFeatures, Kind, RowBuffer, Value
+from glasstream.events.waiting import Joined, size_of
 from glasstream.explain.losses import loss_for
 from glasstream.explain.method import Passing
 from glasstream.flow.learner.answers import NO_ANSWER, Answer, answer_of, answers_of
 from glasstream.flow.learner.entries import Entries
 from glasstream.flow.learner.make_model import Model, make_model
 from glasstream.flow.learner.pushed import PushedModels
-from glasstream.flow.learner.scoring import CLASS_BYTES, Scored, ScoredBlock, Scoring, Unlabelled
+from glasstream.flow.learner.scoring import Scored, ScoredBlock, Scoring
 from glasstream.flow.learner.staleness import scale, staleness
+from glasstream.flow.learner.state import NEVER, LearnerState
+from glasstream.flow.learner.unlabelled import CLASS_BYTES, Unlabelled
 from glasstream.flow.run import Run
 from glasstream.flow.settings import Settings
 from glasstream.models.online.live import Columns
@@ -91,36 +94,15 @@ class Outbox:
 
     def emptied(self) -> "Outbox":
         """Return the output in an outbox of its own, and empty this one, which the learners share."""
-        taken = replace(self)
+        taken = copy(self)
         self.predictions, self.requests, self.sent, self.snapshots, self.notices = [], [], [], [], []
         return taken
 
 
-_STATE: Final = (
-    *("rows", "seqs", "unlabelled", "_features", "_loss", "_background", "_flush_before"),
-    *(
-        "_through_river",
-        "_version",
-        "_staleness",
-        "_known_categories",
-        "_next_due",
-        "_seen_features",
-        "_said",
-        "_model",
-        "waiting",
-        "_entries",
-        "pushed",
-    ),
-)
-"""Attributes of the state that a successor needs, if no block is open."""
-NEWEST: Final = "newest"
-"""Key of the newest snapshot's predictor, if it is compiled, in a state that was not taken at a snapshot."""
 _THIRD_CLASS: Final = (
     "third class seen: replacing the binary model by an untrained one-vs-rest model; set model.many_classes=true to "
     "start with one"
 )
-NEVER: Final = 2**53
-"""A number of rows that no stream reaches."""
 _LATEST_TS = 253_402_300_799_999
 """Milliseconds from 1970 to the end of year 9999. An event whose time is further away counts as one without."""
 _CHECKED_ROWS = 10
@@ -148,31 +130,19 @@ class StreamLearner:
         self.stream = stream
         self.partition = partition
         self.settings = settings
-        self.rows = 0
-        """Number of rows learned: the number of the next row and the version of the model."""
-        self.seqs = 0
-        """Number of events accepted."""
-        self.unlabelled = 0
-        """Number of events that came without a label."""
+        self.state = LearnerState.new(settings, stream)
         self.ended = False
         """Whether a reset mark has ended this epoch."""
-        self.waiting: Waiting[Unlabelled] = Waiting(settings.labels.window, settings.limits.waiting_bytes)
         self._kept_classes: tuple[str, ...] = ()
         """Classes of the newest prediction that was kept, so that predictions share them."""
         self.outbox = outbox
-        self.pushed: str | None = None
-        """SHA-256 of the model that the newest mark has brought; None while it is that of the settings."""
         self._models = models or PushedModels()
         self._schedule = settings.snapshot
-        self._features = FeatureTable(settings.limits)
-        self._loss = ""
-        self._background = Background(settings, stream)
-        self.scoring = Scoring(settings, stream)
+        self.scoring = Scoring(settings, stream, self.state)
         self._buffer = RowBuffer()
         self._seqs: list[int] = []
         self._times: list[int | None] = []
         self._targets: list[float] = []
-        self._entries = Entries() if settings.explain.every_event else None
         self._passing: list[int] = []
         """Parts whose background and draws each event or label of the open block passes through, with
         `explain.unlabelled`."""
@@ -181,23 +151,12 @@ class StreamLearner:
         self._answers: list[Answer] = []
         """The prediction for each event or row of the open block; empty unless predictions are attributed."""
         """Parts for which each of them is explained; 0 for none."""
-        self._flush_before = False
-        self._through_river = False
-        self._version = 0
-        """Version that explains the next row: the newest scheduled one."""
-        self._staleness: float | None = None
-        """Distance between this version and the one before it."""
-        self._compiled: Predictor | None = None
-        """The newest snapshot, if it is compiled."""
-        self._known_categories: list[int] = []
-        """Number of categories of each slot when the newest snapshot was made."""
         self._most_rows = settings.block.rows
-        self._next_due = 1
         self._seen_features = 0
         self._seen_classes = 0
         """Number of classes that the rows of the open block know."""
-        self._said: set[str] = set()
-        self._model = self._new_model(task) if (task := settings.model.chosen_task) is not None else None
+        if (task := settings.model.chosen_task) is not None:
+            self.state.model = self._new_model(task)
 
     def step(self, accepted: Accepted, event_id: str) -> None:
         """Predict one event and, if it is labelled, learn it.
@@ -207,24 +166,25 @@ class StreamLearner:
         ModelRaised
             The model raised an error in predict or learn. The event is then not a row.
         """
+        state = self.state
         seq, target = accepted.seq, accepted.target
-        self.seqs = seq + 1
-        row, given = self._features.encode(accepted.event.x)
-        if len(self._features.names) != self._seen_features:
+        state.seqs = seq + 1
+        row, given = state.features.encode(accepted.event.x)
+        if len(state.features.names) != self._seen_features:
             self._see_features()
-        model = self._model
+        model = state.model
         if model is not None and (reason := model.refuses(accepted.event.x) or model.refuses_label(target)) is not None:
             raise ModelRaised(reason)
         if model is None and target is not None:
             model = self._first_model(target)
-            if not self._features.model_takes_text:  # not known when the event was encoded
+            if not state.features.model_takes_text:  # not known when the event was encoded
                 given = {name: value for name, value in given.items() if not isinstance(value, str)}
         given = self._completed(model, given)
         prediction = model.predict(given) if model is not None else NOTHING
         answer = answer_of(model, prediction) if self._attributes else NO_ANSWER
         self._note(accepted, event_id, prediction)
         if model is None or target is None:
-            if self._entries is not None:
+            if state.entries is not None:
                 self._append(model, row, seq, None, accepted.event.ts, answer=answer)
             return
         model.learn(given, target)
@@ -236,9 +196,9 @@ class StreamLearner:
         """Return what a model gets: None for absent features if it has an imputer, which looks for None."""
         if model is None or model.imputed is None:
             return given
-        gets = self._features.given()
+        gets = self.state.features.given()
         return model.imputed.fill(
-            dict(given), (name for name, one in zip(self._features.names, gets, strict=True) if one)
+            dict(given), (name for name, one in zip(self.state.features.names, gets, strict=True) if one)
         )
 
     def step_block(self, run: Run, most: int, admission: Admission) -> tuple[int, list[tuple[int, int, ModelRaised]]]:
@@ -260,15 +220,16 @@ class StreamLearner:
         the model could not take, its place among them, its `seq`, and the error that `step` or `join` would have
         raised.
         """
-        model = self._model
+        state = self.state
+        model = state.model
         if model is None or self.least_block is None:
             return 0, []
         if len(model.classes) > self._seen_classes:
             self._see_classes(model)
-        table, waiting, entries, classes = self._features, self.waiting, self._entries, model.classes
+        table, waiting, entries, classes = state.features, state.waiting, state.entries, model.classes
         known, is_text, elements, first = admission.classes, admission.target_kind is str, run.elements, run.place
         places = self._most_rows - self._buffer.count
-        room = min(self._next_due - self.rows, places)
+        room = min(state.next_due - state.rows, places)
         if entries is not None:
             most = min(most, places)
         block = table.block()
@@ -346,7 +307,7 @@ class StreamLearner:
             rows = rows if len(learned) == len(rows) else rows[learned]
         else:
             self._note_all(model, noted)
-        self.seqs = seq
+        state.seqs = seq
         if len(self.scoring) >= self.settings.block.rows and len(rows) < len(taken):
             self._publish()
         if len(rows):
@@ -356,14 +317,15 @@ class StreamLearner:
 
     def _note_all(self, model: Model, block: _Block) -> None:
         """Keep the predictions of a block in which every event has its label, and its rows for the open block."""
+        state = self.state
         count, seqs = len(block.taken), range(block.first, block.first + len(block.taken))
-        versions = range(self.rows, self.rows + count) if model.learns else [self._version] * count
+        versions = range(state.rows, state.rows + count) if model.learns else [state.version] * count
         self.scoring.add_block(ScoredBlock(seqs, block.ids, block.found, block.targets, versions, block.times, {}))
         self._seqs.extend(seqs)
         self._times.extend(map(_time, block.times))
         classes = {name: float(number) for name, number in model.classes.items()}
         self._targets.extend(map(classes.__getitem__, block.targets) if classes else block.targets)  # type: ignore[arg-type]  # none is None
-        self.rows += count
+        state.rows += count
 
     def _note_each(self, model: Model, block: _Block, errors: list[tuple[int, int, ModelRaised]]) -> list[int]:
         """Keep predictions and what waits for a label; return the places of the rows for the open block.
@@ -373,7 +335,8 @@ class StreamLearner:
         errors
             Receives the errors of `step_block`.
         """
-        table, waiting, entries, learns, found = self._features, self.waiting, self._entries, model.learns, block.found
+        state = self.state
+        table, waiting, learns, found = state.features, state.waiting, model.learns, block.found
         keeps, begun, number = waiting.window > 0, waiting.begun, block.first
         learned, seqs, versions, late = list[int](), list[int](), list[int](), dict[int, Unlabelled]()
         data, row_bytes = block.rows.tobytes() if block.as_rows and keeps else b"", 8 * block.rows.shape[1]
@@ -387,7 +350,7 @@ class StreamLearner:
             is_late = isinstance(one, Joined)
             at = one.seq if isinstance(one, Joined) else number
             number += not is_late
-            version = self.rows if learns else self._version
+            version = state.rows if learns else state.version
             prediction: Any = None
             error = found.errors.get(place)
             if error is not None:
@@ -398,7 +361,7 @@ class StreamLearner:
             if isinstance(one, Joined):
                 late[place] = prediction = one.kept
             elif wanted is None:
-                self.unlabelled += 1
+                state.unlabelled += 1
                 if keeps and one.id is not None and one_id is not None:
                     if block.as_rows:
                         x = KeptFeatures(None, array("d", data[place * row_bytes : (place + 1) * row_bytes]))
@@ -421,7 +384,7 @@ class StreamLearner:
                 versions.append(version)
             if error is not None:
                 continue
-            if entries is not None:
+            if state.entries is not None:
                 learned.append(place)
                 answer = answers[place] if answers and not is_late else NO_ANSWER
                 self._count(model, at, wanted, ts, late=is_late, answer=answer)
@@ -430,7 +393,7 @@ class StreamLearner:
                 self._seqs.append(at)
                 self._times.append(_time(ts))
                 self._targets.append(_number(model, wanted))
-                self.rows += 1
+                state.rows += 1
         if not found.errors:
             self.scoring.add_block(ScoredBlock(seqs, block.ids, found, block.targets, versions, block.times, late))
         return learned
@@ -438,10 +401,10 @@ class StreamLearner:
     @property
     def least_block(self) -> int | None:
         """Smallest number of events that `step_block` should get; None if they have to be processed one by one."""
-        model, table = self._model, self._features
+        model, table = self.state.model, self.state.features
         if isinstance(model, FixedModel):
             return model.least_block
-        if model is None or model.live is None or self.rows == 0 or self._through_river:
+        if model is None or model.live is None or self.state.rows == 0 or self.state.through_river:
             return None
         if not model.live.takes_text and table.model_takes_text and Kind.TEXT in table.kinds:
             return None
@@ -449,7 +412,7 @@ class StreamLearner:
 
     def _columns(self, rows: NDArray[np.float64], order: Sequence[int]) -> Columns:
         """Return the features that the model gets, in the order in which the events name them."""
-        table, given = self._features, self._features.given()
+        table, given = self.state.features, self.state.features.given()
         slots = [slot for slot in order if given[slot]]
         if slots != list(range(rows.shape[1])):
             rows = rows[:, slots]
@@ -458,17 +421,18 @@ class StreamLearner:
 
     def _note(self, accepted: Accepted, event_id: str, prediction: Prediction) -> None:
         """Keep an event's prediction until it is published, and its id until its label comes."""
+        state = self.state
         seq, target = accepted.seq, accepted.target
         self.scoring.add(Scored(seq, event_id, prediction, target, self._learned, accepted.event.ts))
-        if self._model is None or target is None:
-            self.unlabelled += 1
-            if accepted.event.id is not None and self.waiting.window:
-                kept = self._features.keep(accepted.event.x)
-                self.waiting.add(event_id, seq, self._kept(accepted.event, prediction, kept))
+        if state.model is None or target is None:
+            state.unlabelled += 1
+            if accepted.event.id is not None and state.waiting.window:
+                kept = state.features.keep(accepted.event.x)
+                state.waiting.add(event_id, seq, self._kept(accepted.event, prediction, kept))
             if len(self.scoring) >= self.settings.block.rows:
                 self._publish()
-        elif self.waiting.begun and accepted.event.id is not None:
-            self.waiting.labelled(event_id, seq)
+        elif state.waiting.begun and accepted.event.id is not None:
+            state.waiting.labelled(event_id, seq)
 
     def _kept(self, event: Event, prediction: Prediction, x: KeptFeatures) -> Unlabelled:
         """Return what is kept of an event that waits for its label."""
@@ -489,12 +453,13 @@ class StreamLearner:
         ModelRaised
             The model raised an error. The event is then not a row.
         """
-        self.waiting.settle(event_id)
+        state = self.state
+        state.waiting.settle(event_id)
         seq, kept, target = label
-        model = self._model or self._first_model(target)
+        model = state.model or self._first_model(target)
         if (reason := model.refuses_label(target)) is not None:
             raise ModelRaised(reason)
-        row, given = self._features.encode_kept(kept.x)
+        row, given = state.features.encode_kept(kept.x)
         self._note_late(label)
         model.learn(self._completed(model, given), target)
         if model.replaced:
@@ -509,7 +474,7 @@ class StreamLearner:
         """Process a flush mark: close the block and pass the mark to the aggregator."""
         self.cut()
         if self.entries > self.settings.explain.first_row:
-            self._flush_before = True
+            self.state.flush_before = True
             self.outbox.requests.append(self._flush_item())
 
     def _flush_item(self) -> ExplainRequest:
@@ -519,72 +484,65 @@ class StreamLearner:
 
     def end(self) -> None:
         """Process a reset mark: close the block, stop waiting for labels, and pass the mark to the aggregator."""
+        state = self.state
         self.cut()
         self.ended = True
-        missed = self.waiting.give_up()
+        missed = state.waiting.give_up()
         self.outbox.requests.append(
             requests.flush_item(
                 stream=self.stream, epoch=self.epoch, partition=self.partition, first_row=self.entries, ends=True
             )
         )
         self.outbox.notices.append(
-            f"stream {self.stream!r}: a reset mark ends epoch {self.epoch} after {self.seqs:,} events and "
-            f"{self.rows:,} rows; {missed:,} labels never came"
+            f"stream {self.stream!r}: a reset mark ends epoch {self.epoch} after {state.seqs:,} events and "
+            f"{state.rows:,} rows; {missed:,} labels never came"
         )
 
     def replace(self, model: FixedModel) -> None:
         """Predict and explain with another model from the next event on; see `glasstream.flow.learner.pushed`."""
+        state = self.state
         self.cut()
-        self._model, self.pushed = model, model.pushed
-        self.scoring.expected = self.scoring.expected.begin(self.seqs)
-        self._version += 1
-        model.extend(self._features)
-        self._known_categories = model.known
-        if self._next_due == NEVER:
+        state.model, state.pushed = model, model.pushed
+        state.expected = state.expected.begin(state.seqs)
+        state.version += 1
+        model.extend(state.features)
+        state.known_categories = model.known
+        if state.next_due == NEVER:
             self._snapshot(model)
         generic = "" if model.generic is None else f", and explained through onnxruntime: {model.generic}"
         self.outbox.notices.append(
-            f"stream {self.stream!r}: from event {self.seqs:,} and row {self.rows:,} on, the model is {self.pushed} "
-            f"(version {self._version}){generic}"
+            f"stream {self.stream!r}: from event {state.seqs:,} and row {state.rows:,} on, the model is {state.pushed} "
+            f"(version {state.version}){generic}"
         )
         for notice in model.notices:
             self._say(notice)
 
     def refuses_another(self) -> str | None:
         """Return why no mark can replace the model now; None if one can."""
-        if not isinstance(self._model, FixedModel):
+        if not isinstance(self.state.model, FixedModel):
             return (
                 "expected a stream whose model is already trained, got one whose model learns; start the stages with "
                 "model.name=FILE.onnx"
             )
-        if self._version >= max(self.entries, self.settings.explain.first_row):
-            return f"expected at most one model for each row that is explained, got {self._version + 1}"
+        if self.state.version >= max(self.entries, self.settings.explain.first_row):
+            return f"expected at most one model for each row that is explained, got {self.state.version + 1}"
         return None
-
-    @property
-    def model(self) -> Model | None:
-        """The model; None before its task is known."""
-        return self._model
-
-    @property
-    def features(self) -> FeatureTable:
-        """The features of the stream."""
-        return self._features
 
     def cut(self) -> None:
         """Publish the predictions and close the open block. The time of this call changes no number."""
-        for remarks in (self._features.remarks, self._model.remarks if isinstance(self._model, FixedModel) else []):
+        state, waiting = self.state, self.state.waiting
+        for remarks in (state.features.remarks, state.model.remarks if isinstance(state.model, FixedModel) else []):
             while remarks:
                 self._say(remarks.pop(0))
-        if self.waiting.missed:
+        if waiting.missed:
             self._say(
-                f"an event got no label within labels.window = {self.waiting.window} events, or a later event has the "
+                f"an event got no label within labels.window = {waiting.window} events, or a later event has the "
                 "same id; such events are never learned. The metric glasstream_labels_missed_total counts them; this "
                 "line is not repeated"
             )
-        if self.waiting.dropped:
+        if waiting.dropped:
             self._say(
-                f"events that wait for labels take more than {self.waiting.most_bytes:,} bytes "
+                f"events that wait for labels take more than {waiting.most_bytes:,} bytes "
                 "(limits.waiting_bytes), so the oldest ones stopped waiting; such events are never learned. The metric "
                 "glasstream_bound_hits_total counts them; this line is not repeated. Send labels sooner, or fewer "
                 "features, or raise the limit if the workers have enough memory"
@@ -594,15 +552,15 @@ class StreamLearner:
         if count == 0:
             return
         block = self._buffer.matrix()
-        kinds = self._features.kinds[: block.shape[1]]
-        if self._entries is not None:
-            self._cut_entries(self._entries, block, kinds)
+        kinds = state.features.kinds[: block.shape[1]]
+        if state.entries is not None:
+            self._cut_entries(state.entries, block, kinds)
         else:
-            first = self.rows - count
-            draws = self._background.pass_through(block, kinds, first)
-            explained = min(count, self.rows - self.settings.explain.first_row)
+            first = state.rows - count
+            draws = state.background.pass_through(block, kinds, first)
+            explained = min(count, state.rows - self.settings.explain.first_row)
             if explained > 0:
-                self._send(self.rows - explained, block, draws, np.arange(count) >= count - explained)
+                self._send(state.rows - explained, block, draws, np.arange(count) >= count - explained)
         self._buffer.clear(self._buffer.width)
         self._passing.clear()
         self._parts.clear()
@@ -622,8 +580,8 @@ class StreamLearner:
             outputs, predictions = zip(*self._answers, strict=True)
             answers = np.array(outputs, np.int64)[arrived], np.array(predictions)[arrived]
         events = Passing(block[arrived], kinds, entries.events - int(arrived.sum()), start, answers)
-        first = self.rows - int(labelled.sum())
-        draws = self._background.pass_through(block[labelled], kinds, first, events)
+        first = self.state.rows - int(labelled.sum())
+        draws = self.state.background.pass_through(block[labelled], kinds, first, events)
         chosen = parts != 0
         if entries.next is not None and chosen.any():
             row = max(first, self.settings.explain.first_row)
@@ -639,7 +597,8 @@ class StreamLearner:
         parts: Sequence[int] = (),
     ) -> None:
         """Send the chosen rows of the open block. The last two are those of `glasstream_topics.blocks.Block`."""
-        model = self._model
+        state = self.state
+        model = state.model
         if model is None:
             return
         width = block.shape[1]
@@ -653,37 +612,37 @@ class StreamLearner:
                 first_row=first_row,
                 row=row,
                 parts=list(parts),
-                version=self._version,
+                version=state.version,
                 seqs=np.array(self._seqs, dtype=np.int64)[chosen],
                 times=times if watched and any(time is not None for time in times) else [],
                 x=block[chosen],
                 y=np.array(self._targets)[chosen],
                 draws=draws,
-                names=self._features.names[:width],
-                kinds=[int(kind) for kind in self._features.kinds[:width]],
+                names=state.features.names[:width],
+                kinds=[int(kind) for kind in state.features.kinds[:width]],
                 classes=list(model.classes)[: self._seen_classes],
                 task=model.task.value,
-                loss=self._loss,
+                loss=state.loss,
                 new_categories=self._new_categories(width),
-                staleness=self._staleness,
-                flush_before=self._flush_before,
+                staleness=state.staleness,
+                flush_before=state.flush_before,
                 watched=watched,
-                **self._background.fields(draws, block[chosen], self._features, width),
+                **state.background.fields(draws, block[chosen], state.features, width),
             )
         )
-        self._flush_before = False
+        state.flush_before = False
 
     def _new_categories(self, width: int) -> Mapping[int, NewCategories]:
         """Return the texts of categories that came after the snapshot, which a River model needs.
 
         A compiled predictor treats all of them as unseen categories, whatever their text.
         """
-        if not self._through_river:
+        if not self.state.through_river:
             return {}
-        known = self._known_categories
+        known = self.state.known_categories
         new = {}
-        width = min(width, self._features.declared or width)  # a fixed model takes no others
-        for slot, codes in enumerate(self._features.categories[:width]):
+        width = min(width, self.state.features.declared or width)  # a fixed model takes no others
+        for slot, codes in enumerate(self.state.features.categories[:width]):
             first = known[slot] if slot < len(known) else 0
             if len(codes) > first:
                 new[slot] = NewCategories(first, tuple(codes)[first:])
@@ -725,24 +684,25 @@ class StreamLearner:
             self._targets.append(_number(model, target))
         if self._attributes:
             self._answers.append(answer)
-        if self._entries is not None:
-            self._enter(self._entries, model, seq, labelled=target is not None, late=late)
+        if self.state.entries is not None:
+            self._enter(self.state.entries, model, seq, labelled=target is not None, late=late)
         if target is not None:
-            self.rows += 1
+            self.state.rows += 1
 
     def _enter(self, entries: Entries, model: Model | None, seq: int, *, labelled: bool, late: bool) -> None:
         """Decide what an event or a late label passes through, and what it is explained for."""
+        state = self.state
         first = self.settings.explain.first_row
         passing = parts = 0
         if labelled:
             passing |= LABELLED
-            parts |= LABELLED if self.rows >= first else 0
+            parts |= LABELLED if state.rows >= first else 0
         if not late:
             passing |= EFFECTS
-            begins = model is not None and (self.rows if model.learns else seq) >= first
+            begins = model is not None and (state.rows if model.learns else seq) >= first
             if entries.arrive(explained=begins):
                 parts |= EFFECTS
-                if model is not None and not model.learns and self._next_due != NEVER:
+                if model is not None and not model.learns and state.next_due != NEVER:
                     self._snapshot(model)
         if parts:
             entries.count(first)
@@ -751,36 +711,38 @@ class StreamLearner:
 
     def _cut_if_due(self, model: Model | None) -> None:
         """Close the block, and make a snapshot, if the newest row is the one for it."""
-        if model is not None and self.rows == self._next_due:
+        state = self.state
+        if model is not None and state.rows == state.next_due:
             self.cut()
             if not model.learns:  # one snapshot, unless a mark brings another model
                 self._snapshot(model)
                 return
             if (
-                self._schedule.latest(self.rows) > self.settings.explain.first_row
+                self._schedule.latest(state.rows) > self.settings.explain.first_row
             ):  # otherwise this version explains no row
                 self._snapshot(model)
             else:
-                self._next_due = self._schedule.after(self.rows, None)
-            self._version = self.rows
+                state.next_due = self._schedule.after(state.rows, None)
+            state.version = state.rows
         elif self._buffer.count >= self._most_rows:
             self.cut()
 
     def _rows_of_a_block(self) -> int:
         """Return the largest number of rows in a block. The limit applies to the request and to its contributions."""
-        outputs = len(self._model.classes) if self._model is not None else 1
-        row_bytes = 8 * self._background.row_numbers(self._buffer.width, max(1, outputs))
+        outputs = len(self.state.model.classes) if self.state.model is not None else 1
+        row_bytes = 8 * self.state.background.row_numbers(self._buffer.width, max(1, outputs))
         return max(1, min(self.settings.block.rows, self.settings.block.bytes // row_bytes))
 
     @property
     def _learned(self) -> int:
         """Version of the model: the number of rows that it has learned or, if it learns nothing, of those before it."""
-        return self.rows if self.settings.model.learns else self._version
+        return self.state.rows if self.settings.model.learns else self.state.version
 
     @property
     def entries(self) -> int:
         """Number of the next entry: of the next row, without `explain.unlabelled`."""
-        return self.rows if self._entries is None or self._entries.next is None else self._entries.next
+        entries = self.state.entries
+        return self.state.rows if entries is None or entries.next is None else entries.next
 
     @property
     def epoch(self) -> int:
@@ -788,127 +750,123 @@ class StreamLearner:
         return self.settings.epoch
 
     @property
-    def version(self) -> int:
-        """Version of the model that explains the next row."""
-        return self._version
-
-    @property
     def score(self) -> float | None:
         """Prequential accuracy, or mean absolute error; None before the first prediction with a label."""
-        return self.scoring.score / self.scoring.scored if self.scoring.scored else None
+        return self.state.score / self.state.scored if self.state.scored else None
 
     @property
     def score_name(self) -> str:
         """Name of the metric in `score`."""
-        return "mae" if self._model is not None and self._model.task is Task.REGRESSION else "accuracy"
-
-    @property
-    def counts(self) -> FeatureCounts:
-        """Number of values that were treated as absent, by reason."""
-        return self._features.counts
+        return "mae" if self.state.model is not None and self.state.model.task is Task.REGRESSION else "accuracy"
 
     @property
     def at_snapshot(self) -> bool:
         """Whether a snapshot has just been made and nothing has been learned or predicted since."""
-        newest = self._learned == self._version and self.rows > 0
+        newest = self._learned == self.state.version and self.state.rows > 0
         settled = newest and not self._buffer.count and not len(self.scoring)
-        return settled and self._next_due > self.settings.explain.first_row
+        return settled and self.state.next_due > self.settings.explain.first_row
 
-    def state(self, *, at_rest: bool = False) -> dict[str, Any]:
+    def saved_state(self, *, at_rest: bool = False) -> LearnerState:
         """Return the state from which a successor resumes. Call it `at_snapshot` or, with `at_rest`, right after a
         `cut`.
         """
-        self.waiting.expire(self.seqs)
-        state: dict[str, Any] = {name: getattr(self, name) for name in _STATE} | self.scoring.state()
+        state = self.state
+        state.waiting.expire(state.seqs)
         if not self.settings.model.learns:
-            return state | {"_model": None}  # its file is at hand, and the settings or `pushed` name it
-        return {**state, NEWEST: self._compiled} if at_rest else state
+            return replace(state, model=None, newest=None)
+        return replace(state, newest=state.newest if at_rest else None, at_rest=at_rest)
 
-    def resume(self, state: Mapping[str, Any]) -> None:
+    def resume(self, saved: LearnerState) -> None:
         """Resume from a saved state, and make its newest snapshot again.
 
         For a model that is not compiled, this is possible only if the state was taken at that snapshot, because the
         model has learned more rows since.
         """
-        model = self._model
-        for name in _STATE:
-            setattr(self, name, state[name])
-        self.scoring.resume(state)
+        state, model = self.state, self.state.model
+        for name in state.__struct_fields__:
+            setattr(state, name, getattr(saved, name))
         if isinstance(model, FixedModel):
-            self._model = self._model or self._pushed_again(model)
-        self._buffer.clear(self._seen_features)
-        self._seen_classes = len(self._model.classes) if self._model is not None else 0
-        self._most_rows = self._rows_of_a_block()
-        if self._flush_before:  # the mark was the last item that was sent
+            state.model = state.model or self._pushed_again(model)
+        self._see(len(state.features), 0 if state.model is None else len(state.model.classes))
+        if state.flush_before:  # the mark was the last item that was sent
             self.outbox.sent.append(self._flush_item())
-        predictor: Predictor | None = state.get(NEWEST)
-        if NEWEST not in state and self._model is not None:
-            predictor = self._predictor(self._model)
+        predictor = state.newest
+        if not state.at_rest and state.model is not None:
+            predictor = self._predictor(state.model)
+        state.at_rest = False
         if predictor is not None:
-            self._compiled = predictor if predictor.compiled else None
+            state.newest = predictor if predictor.compiled else None
             self.outbox.snapshots.append(
-                ModelVersion(self.stream, self.epoch, self._version, predictor, self.entries, self._until)
+                ModelVersion(self.stream, self.epoch, state.version, predictor, self.entries, self._until)
             )
 
     def _pushed_again(self, model: FixedModel) -> FixedModel:
         """Return the model of a restored state, which is the given one of the settings unless a mark has brought it."""
-        if self.pushed is None:
+        state = self.state
+        if state.pushed is None:
             return model
         texts = [
-            list(codes)[:count] for codes, count in zip(self._features.categories, self._known_categories, strict=False)
+            list(codes)[:count] for codes, count in zip(state.features.categories, state.known_categories, strict=False)
         ]
-        return self._models.again(self.pushed, self.settings, model, texts)
+        return self._models.again(state.pushed, self.settings, model, texts)
 
     def _predictor(self, model: Model) -> Predictor:
         """Return the current model, compiled if possible."""
+        state = self.state
         if isinstance(model, FixedModel):
             return model.predictor
         try:
             if model.live is not None:
-                return model.live.compiled(self._features, model.labels or {}, given=self._features.given())
-            return compile_model(model.river, self._features, model.labels, given=self._features.given())
+                return model.live.compiled(state.features, model.labels or {}, given=state.features.given())
+            return compile_model(model.river, state.features, model.labels, given=state.features.given())
         except NotCompilable as reason:
             self._say(f"the model is explained through River itself, row by row, which is slow: {reason}")
-            return GenericPredictor(model.river, self._features, model.labels, given=self._features.given())
+            return GenericPredictor(model.river, state.features, model.labels, given=state.features.given())
 
     def _snapshot(self, model: Model) -> None:
+        state = self.state
         predictor = self._predictor(model)
         if not model.learns:
-            self._through_river, self._next_due = not predictor.compiled, NEVER
+            state.through_river, state.next_due = not predictor.compiled, NEVER
             self.outbox.snapshots.append(
-                ModelVersion(self.stream, self.epoch, self._version, predictor, self.entries, NEVER)
+                ModelVersion(self.stream, self.epoch, state.version, predictor, self.entries, NEVER)
             )
             return
-        if isinstance(predictor, GenericPredictor) and not self._through_river:
+        if isinstance(predictor, GenericPredictor) and not state.through_river:
             self._check_function(predictor)
-        self._through_river = not predictor.compiled
-        self._known_categories = [len(codes) for codes in self._features.categories]
+        state.through_river = not predictor.compiled
+        state.known_categories = [len(codes) for codes in state.features.categories]
         change = self._measure(predictor)
-        self._next_due = self._schedule.after(self.rows, change, self.rows - self._version)
+        state.next_due = self._schedule.after(state.rows, change, state.rows - state.version)
         self.outbox.snapshots.append(
-            ModelVersion(self.stream, self.epoch, self.rows, predictor, self.entries, self._until)
+            ModelVersion(self.stream, self.epoch, state.rows, predictor, self.entries, self._until)
         )
 
     @property
     def _until(self) -> int:
         """First entry that is explained with the next snapshot, or `NEVER` if events without labels may come before."""
-        return self._next_due if self._entries is None else NEVER
+        return self.state.next_due if self.state.entries is None else NEVER
 
     def _measure(self, predictor: Predictor) -> float | None:
         """Return how much the model has changed since the newest snapshot, in the schedule's units; None if unknown."""
-        before, self._compiled, self._staleness = self._compiled, predictor if predictor.compiled else None, None
-        if before is None or self._compiled is None:
+        state = self.state
+        before, state.newest, state.staleness = (
+            state.newest,
+            predictor if predictor.compiled else None,
+            None,
+        )
+        if before is None or state.newest is None:
             return None
-        rows = self._background.held(self.rows)
-        self._staleness = staleness(predictor, before, self._loss, rows)
+        rows = state.background.held(state.rows)
+        state.staleness = staleness(predictor, before, state.loss, rows)
         unit = scale(predictor, rows)
-        return None if self._staleness is None or unit == 0.0 else self._staleness / unit
+        return None if state.staleness is None or unit == 0.0 else state.staleness / unit
 
     def _check_function(self, predictor: GenericPredictor) -> None:
         """Log a notice if the model's predictions are not a function of the row. The check uses a copy that it may
         change.
         """
-        rows = self._background.held(self.rows)[:_CHECKED_ROWS]
+        rows = self.state.background.held(self.state.rows)[:_CHECKED_ROWS]
         trial = predictor.copied()
         try:
             check_splits(trial, rows)
@@ -920,18 +878,19 @@ class StreamLearner:
 
     def _first_model(self, target: str | float) -> Model:
         self._publish()  # while there is no loss yet
-        self._model = self._new_model(Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION)
-        return self._model
+        self.state.model = self._new_model(Task.CLASSIFICATION if isinstance(target, str) else Task.REGRESSION)
+        return self.state.model
 
     def _new_model(self, task: Task) -> Model:
+        state = self.state
         settings = self.settings.model
-        self._loss = loss_for(task, self.settings.explain.loss)
-        self._features.model_takes_text = takes_text(settings.name)
-        self._say(f"{task.value}, model {settings.name}, loss {self._loss}")
+        state.loss = loss_for(task, self.settings.explain.loss)
+        state.features.model_takes_text = takes_text(settings.name)
+        self._say(f"{task.value}, model {settings.name}, loss {state.loss}")
         model = make_model(self.settings, task)
         if isinstance(model, FixedModel):
-            self._features = model.table(self.settings.limits)
-            self._known_categories = model.known
+            state.features = model.table(self.settings.limits)
+            state.known_categories = model.known
             self._say("the model is already trained, and learns nothing")
             for notice in model.notices:
                 self._say(notice)
@@ -943,7 +902,7 @@ class StreamLearner:
 
     def _publish(self) -> None:
         if len(self.scoring):
-            self.outbox.predictions += [(self.stream, record) for record in self.scoring.publish(self._loss)]
+            self.outbox.predictions += [(self.stream, record) for record in self.scoring.publish(self.state.loss)]
 
     def _see_features(self) -> None:
         """Close the open block and widen the rows, because a feature is new.
@@ -951,13 +910,11 @@ class StreamLearner:
         All rows of a block know the same features, so that the records of a row are a function of that row.
         """
         self.cut()
-        self._seen_features = len(self._features)
-        self._buffer.clear(self._seen_features)
-        self._most_rows = self._rows_of_a_block()
-        declared = self._features.declared
-        for name in self._features.names[declared:] if declared else ():
+        self._see(len(self.state.features), self._seen_classes)
+        declared = self.state.features.declared
+        for name in self.state.features.names[declared:] if declared else ():
             self._say(f"feature {name!r} is not one of the model's features (importance 0)")
-        for name, given in zip(self._features.names, self._features.given(), strict=True):
+        for name, given in zip(self.state.features.names, self.state.features.given(), strict=True):
             if not given:
                 self._say(f"feature {name!r} is text, which this model does not use (importance 0)")
 
@@ -967,12 +924,17 @@ class StreamLearner:
         All rows of a block know the same classes, so that the size of a row is a function of that row.
         """
         self.cut()
-        self._seen_classes = len(model.classes)
+        self._see(self._seen_features, len(model.classes))
+
+    def _see(self, features: int, classes: int) -> None:
+        """Begin a block whose rows know so many features and classes."""
+        self._seen_features, self._seen_classes = features, classes
+        self._buffer.clear(features)
         self._most_rows = self._rows_of_a_block()
 
     def _say(self, line: str) -> None:
-        if line not in self._said:
-            self._said.add(line)
+        if line not in self.state.said:
+            self.state.said.add(line)
             self.outbox.notices.append(f"stream {self.stream!r}: {line}")
 
 

@@ -242,7 +242,7 @@ class PartitionLearner:
     def _verdict(self, name: str, named: str, offset: int) -> FixedModel | ModelError | str:
         """Return the model that a mark names, or why it is refused; an error if the log alone does not tell that."""
         learner, refused = self.streams[name].learner, self.refused.get(name, [])
-        before, settings = learner.model, learner.settings
+        before, settings = learner.state.model, learner.settings
         reason = learner.refuses_another()
         if reason is not None or not isinstance(before, FixedModel):
             return reason or ""
@@ -251,10 +251,10 @@ class PartitionLearner:
         if offset in refused:
             return "it was refused before"
         if offset < self._decided_until:
-            texts = [list(codes) for codes in learner.features.categories[: len(before.features)]]
+            texts = [list(codes) for codes in learner.state.features.categories[: len(before.features)]]
             return self._models.again(named, settings, before, texts)
         try:
-            return self._models.fitting(named, settings, before, learner.features, name)
+            return self._models.fitting(named, settings, before, learner.state.features, name)
         except ModelError as error:
             return error
 
@@ -355,7 +355,7 @@ class PartitionLearner:
             taken, errors = learner.step_block(run, self._room(run), stream.admission)
             if taken:
                 return taken, [(place, _model_error(error, seq)) for place, seq, error in errors]
-        reason = _step_alone(learner, *run.first(learner.waiting, stream.admission))
+        reason = _step_alone(learner, *run.first(learner.state.waiting, stream.admission))
         return 1, () if reason is None else [(0, reason)]
 
     def _room(self, run: Run) -> int:
@@ -371,7 +371,7 @@ class PartitionLearner:
             return  # the predecessor was a release without reset marks
         ended = self.streams[name].learner
         ended.end()
-        self.missed[name] += ended.waiting.missed
+        self.missed[name] += ended.state.waiting.missed
         yield ended
         self.refused[name] = [offset for offset in self.refused.get(name, ()) if offset > self._offset]
         self.begin(name, ended.epoch + 1, self._offset + 1)
@@ -394,7 +394,7 @@ class PartitionLearner:
         stream = self.streams[name]
         admission = stream.admission
         rejected = tuple(self._rejections.found[self._decoded :]) if self._used and self._rejections else ()
-        learner = stream.learner.state(at_rest=at_rest)
+        learner = stream.learner.saved_state(at_rest=at_rest)
         return StreamState(
             admission.task, admission.target_kind, stream.first_offset, rejected, learner, tuple(admission.classes)
         )
@@ -414,7 +414,7 @@ class PartitionLearner:
         learner = self._learner(name, self.settings.epoch if epoch is None else epoch)
         learner.resume(state.learner)
         admission = Admission(
-            state.task, learner.seqs, state.target_kind, self.settings.limits, dict.fromkeys(state.classes)
+            state.task, learner.state.seqs, state.target_kind, self.settings.limits, dict.fromkeys(state.classes)
         )
         self.streams[name] = _Stream(
             admission,
@@ -450,7 +450,7 @@ class PartitionLearner:
     @property
     def dropped(self) -> int:
         """Number of events that no longer wait for a label, because of `limits.waiting_bytes`."""
-        return sum(stream.learner.waiting.dropped for stream in self.streams.values())
+        return sum(stream.learner.state.waiting.dropped for stream in self.streams.values())
 
     def _note_change(self, name: str) -> None:
         self._changed.add(name)
@@ -525,8 +525,8 @@ class PartitionLearner:
         self.begins_in = max(self.begins_in, learner.epoch + 1)
         if logged(self.gave_up):
             self.outbox.notices.append(
-                f"stream {name!r} gave up its place to a new one after {learner.seqs:,} events, because none has come "
-                f"for long and all {self.settings.limits.streams:,} places (limits.streams) are taken "
+                f"stream {name!r} gave up its place to a new one after {learner.state.seqs:,} events, because none has "
+                f"come for long and all {self.settings.limits.streams:,} places (limits.streams) are taken "
                 f"({self.gave_up:,} so far)"
             )
         return True

@@ -4,54 +4,19 @@ They are published in batches. Between two events of a large model this code wou
 batches reduced the learner's CPU time beyond River's from 53 % to 13 % of River's.
 """
 
-from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from glasstream.events.features import KeptFeatures
 from glasstream.explain.losses import loss_one, losses
-from glasstream.flow.learner.expected import ExpectedPerformance
+from glasstream.flow.learner.state import LearnerState
+from glasstream.flow.learner.unlabelled import Unlabelled
 from glasstream.flow.settings import Settings
 from glasstream.models.stream_model import Prediction, Predictions
 from glasstream_topics import predictions
 from glasstream_topics.frames import Array
-
-CLASS_BYTES = 16
-"""Bytes of a class in a prediction that is kept."""
-
-
-class Unlabelled(NamedTuple):
-    """An event that waits for its label."""
-
-    x: KeptFeatures
-    label: str | None
-    classes: tuple[str, ...] | None
-    """The classes of the prediction; None if there is none, or one of a number."""
-    probabilities: "array[float] | None"
-    value: float | None
-    """The predicted number of a regression."""
-    ts: int | None
-    """Time of the event."""
-
-    @property
-    def size(self) -> int:
-        """Approximate bytes that depend on the event."""
-        return self.x.size + (0 if self.classes is None else CLASS_BYTES * len(self.classes))
-
-    @property
-    def outline(self) -> Prediction:
-        """The prediction that was published without the label, without its probabilities."""
-        return Prediction(self.label, None, self.value)
-
-    @property
-    def prediction(self) -> Prediction:
-        """The prediction that was published without the label."""
-        if self.classes is None or self.probabilities is None:
-            return Prediction(self.label, None, self.value)
-        return Prediction(self.label, dict(zip(self.classes, self.probabilities, strict=True)), self.value)
 
 
 class Scored(NamedTuple):
@@ -112,14 +77,12 @@ class Scoring:
         All settings, with the stream's own epoch.
     stream
         Name of the stream.
+    state
+        State of the learner, with its running metric and what is expected of events without a label.
     """
 
-    def __init__(self, settings: Settings, stream: str) -> None:
-        self.scored = 0
-        """Number of predictions with a label."""
-        self.score = 0.0
-        """Numerator of the running metric: the number of correct labels, or the sum of absolute errors."""
-        self.expected = ExpectedPerformance(settings.labels.estimate, settings.labels.window)
+    def __init__(self, settings: Settings, stream: str, state: LearnerState) -> None:
+        self._state = state
         self._encoder = predictions.Encoder(settings.epoch, stream)
         self._blocks: list[ScoredBlock | list[Scored]] = []
         self._count = 0
@@ -127,14 +90,6 @@ class Scoring:
 
     def __len__(self) -> int:
         return self._count
-
-    def state(self) -> dict[str, Any]:
-        """Return what a successor needs when everything is published."""
-        return {"_scored": self.scored, "_score": self.score, "_expected": self.expected}
-
-    def resume(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state."""
-        self.scored, self.score, self.expected = state["_scored"], state["_score"], state["_expected"]
 
     def add(self, one: Scored) -> None:
         """Keep a prediction, or a late label, until it is published."""
@@ -194,13 +149,13 @@ class Scoring:
         else:
             costs[lost] = losses(loss, values[lost].reshape(-1, 1), found.labels[lost], targets[lost])
         # One after the other, as the events came: a sum in another order would have other bits.
-        totals = np.add.accumulate(np.concatenate(([self.score], np.where(scored, hits, 0.0))))
-        counts = self.scored + np.cumsum(scored)
+        totals = np.add.accumulate(np.concatenate(([self._state.score], np.where(scored, hits, 0.0))))
+        counts = self._state.scored + np.cumsum(scored)
         if not (np.isfinite(costs[lost]).all() and np.isfinite(totals).all() and np.isfinite(values[own]).all()):
             return None
         metrics = np.full(len(block), np.nan)
         np.divide(totals[1:], counts, out=metrics, where=counts > 0)
-        self.score, self.scored = float(totals[-1]), int(counts[-1])
+        self._state.score, self._state.scored = float(totals[-1]), int(counts[-1])
         columns: Any = (block.seqs, block.ids, block.versions, block.times)
         if late:
             events = np.flatnonzero(own).tolist()
@@ -216,7 +171,7 @@ class Scoring:
 
     def _rows(self, scored: Sequence[Scored], loss_name: str) -> list[bytes]:
         rows = list[predictions.Row]()
-        expected = self.expected if self._estimates else None
+        expected = self._state.expected if self._estimates else None
         for seq, event_id, prediction, target, version, ts in scored:
             loss: float | None = None
             if isinstance(prediction, Unlabelled):
@@ -224,11 +179,11 @@ class Scoring:
             label, probabilities, value = prediction
             if target is not None:
                 if label is not None:
-                    self.scored += 1
-                    self.score += label == target
+                    self._state.scored += 1
+                    self._state.score += label == target
                 elif value is not None:
-                    self.scored += 1
-                    self.score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
+                    self._state.scored += 1
+                    self._state.score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
                 if event_id is None:
                     if expected is not None and label is not None and probabilities is not None:
                         expected.join(seq, label, probabilities, target, loss_name)
@@ -250,7 +205,7 @@ class Scoring:
                     target,
                     loss,
                     "accuracy" if value is None else "mae",
-                    self.score / self.scored if self.scored else None,
+                    self._state.score / self._state.scored if self._state.scored else None,
                     version,
                     ts,
                     expected.take() if expected is not None and expected.told else None,

@@ -25,10 +25,10 @@ from glasstream.explain.background import Background
 from glasstream.explain.losses import loss_for, possible_tasks
 from glasstream.flow.learner.entries import Entries
 from glasstream.flow.learner.expected import ExpectedPerformance, Saved
-from glasstream.flow.learner.learner import NEVER, NEWEST
 from glasstream.flow.learner.make_model import fixed_model
 from glasstream.flow.learner.pushed import PushedModels
-from glasstream.flow.learner.scoring import Unlabelled
+from glasstream.flow.learner.state import NEVER, Count, LearnerState, Numbers
+from glasstream.flow.learner.unlabelled import Unlabelled
 from glasstream.flow.settings import Settings
 from glasstream.models.codec import serialization
 from glasstream.models.online import families
@@ -50,7 +50,6 @@ _MODEL: Final = "model"
 _BACKGROUND, _NEWEST, _WAITING = "background/", "newest/", "waiting/"
 """What the names of arrays begin with."""
 
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 _Texts = list[str]
 
 
@@ -67,7 +66,7 @@ class StreamState:
     rejected
         Elements of the current message that were rejected after decoding.
     learner
-        State of the learner, from `StreamLearner.state`.
+        State of the learner, from `StreamLearner.saved_state`.
     classes
         Classes of the accepted labels, in order of first appearance.
     """
@@ -76,18 +75,8 @@ class StreamState:
     target_kind: type | None
     first_offset: int
     rejected: Sequence[Rejected]
-    learner: dict[str, Any]
+    learner: LearnerState
     classes: tuple[str, ...] = ()
-
-    @property
-    def features(self) -> FeatureTable:
-        """The features that the learner has seen."""
-        return self.learner["_features"]  # type: ignore[no-any-return]
-
-    @property
-    def waiting(self) -> Waiting[Any]:
-        """The events that wait for their labels."""
-        return self.learner["waiting"]  # type: ignore[no-any-return]
 
 
 class _Unlabelled(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,45 +88,33 @@ class _Unlabelled(msgspec.Struct, forbid_unknown_fields=True):
     probabilities: list[tuple[str, float]] | None
 
 
-class _Data(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class _Data(Numbers, kw_only=True, forbid_unknown_fields=True):
     """The JSON values of a state."""
 
     task: Task | None
     target: _Target | None
-    first_offset: _Count
-    rejected: list[tuple[_Count | None, Reason, str]]
+    first_offset: Count
+    rejected: list[tuple[Count | None, Reason, str]]
     classes: _Texts
-    unlabelled: _Count
-    scored: _Count
-    score: float
-    flush_before: bool
-    through_river: bool
-    version: _Count
-    staleness: float | None
-    known_categories: list[_Count]
-    next_due: _Count
     said: _Texts
     names: _Texts
     kinds: list[Kind]
     categories: list[_Texts]
-    retyped: _Count
-    over_limit: _Count
-    waited: list[tuple[str, _Count, _Unlabelled | None]]
+    retyped: Count
+    over_limit: Count
+    waited: list[tuple[str, Count, _Unlabelled | None]]
     """id and number of each event that waits or has waited, with what is kept of it until its label comes."""
     begun: bool
-    joined: _Count
-    missed: _Count
-    dropped: _Count = 0
+    joined: Count
+    missed: Count
+    dropped: Count = 0
     model: tuple[str, _Texts] | None
     """Family of the model, and the classes that it has learned. A trained model is not part of the state."""
-    at_rest: bool
     newest: dict[str, Any] | None
     """The newest snapshot of a compiled model, if the state was taken at rest."""
-    entries: tuple[_Count, _Count | None, _Count, _Count | None] | None = None
+    entries: tuple[Count, Count | None, Count, Count | None] | None = None
     """With `explain.unlabelled`, the number of rows, and the numbers of `Entries`."""
     expected: Saved
-    pushed: str | None = None
-    """SHA-256 of the model that a mark has brought."""
 
 
 def reason_for_key(settings: Settings) -> str | None:
@@ -173,9 +150,9 @@ def _reason_for_pickle(settings: Settings) -> str | None:
 def encode(state: StreamState) -> bytes | None:
     """Return a state as plain data; None if only a pickle can hold it."""
     of = state.learner
-    model: StreamModel | None = of["_model"]
-    rows = of["_background"].state(of["rows"])
-    if rows is None or (model is not None and model.live is None):
+    model, features, waiting, entries = of.model, of.features, of.waiting, of.entries
+    rows = of.background.state(of.rows)
+    if rows is None or isinstance(model, FixedModel) or (model is not None and model.live is None):
         return None
     arrays: dict[str, Array] = {_BACKGROUND + name: array for name, array in rows.items()}
     learned = None
@@ -183,29 +160,18 @@ def encode(state: StreamState) -> bytes | None:
         family, data = families.write(model.live)
         learned, arrays[_MODEL] = (family, list(model.classes)), np.frombuffer(data, np.uint8)
     newest: dict[str, Any] | None = None
-    if of.get(NEWEST) is not None:
-        newest, parts = serialization.pack(of[NEWEST])
+    if of.newest is not None:
+        newest, parts = serialization.pack(of.newest)  # type: ignore[arg-type]  # it is compiled
         arrays |= {_NEWEST + name: array for name, array in parts.items()}
-    features: FeatureTable = of["_features"]
-    waiting: Waiting[Unlabelled] = of["waiting"]
     arrays |= _waiting_arrays([kept.x for _, kept in waiting.events.values() if kept is not None])
-    entries: Entries | None = of["_entries"]
     content = _Data(
+        **of.numbers(),
         task=state.task,
         target=next((name for name, kind in _TARGETS.items() if kind is state.target_kind), None),
         first_offset=state.first_offset,
         rejected=[(one.index, one.reason, one.detail) for one in state.rejected],
         classes=list(state.classes),
-        unlabelled=of["unlabelled"],
-        scored=of["_scored"],
-        score=of["_score"],
-        flush_before=of["_flush_before"],
-        through_river=of["_through_river"],
-        version=of["_version"],
-        staleness=of["_staleness"],
-        known_categories=of["_known_categories"],
-        next_due=of["_next_due"],
-        said=sorted(of["_said"]),
+        said=sorted(of.said),
         names=features.names,
         kinds=features.kinds,
         categories=[list(codes) for codes in features.categories],
@@ -217,11 +183,9 @@ def encode(state: StreamState) -> bytes | None:
         missed=waiting.missed,
         dropped=waiting.dropped,
         model=learned,
-        at_rest=NEWEST in of,
         newest=newest,
-        expected=of["_expected"].saved(),
-        entries=None if entries is None else (of["rows"], entries.next, entries.events, entries.effects),
-        pushed=of["pushed"],
+        expected=of.expected.saved(),
+        entries=None if entries is None else (of.rows, entries.next, entries.events, entries.effects),
     )
     return frames.encode(KIND, VERSION, msgspec.to_builtins(content), arrays)
 
@@ -272,32 +236,21 @@ def decode(
         require(rows <= seqs and found.model is None and body is None, "no model that learns", _OF)
         require(found.version <= max(number, settings.explain.first_row), "a model for each explained row at most", _OF)
         _check_fixed(found, rows > 0 or (entries is not None and entries.effects is not None), fixed)
-    learner: dict[str, Any] = {
-        "rows": rows,
-        "seqs": seqs,
-        "unlabelled": found.unlabelled,
-        "_features": features,
-        "_loss": loss_for(found.task, settings.explain.loss) if found.task is not None else "",
-        "_scored": found.scored,
-        "_score": found.score,
-        "_background": background,
-        "_flush_before": found.flush_before,
-        "_through_river": found.through_river,
-        "_version": found.version,
-        "_staleness": found.staleness,
-        "_known_categories": found.known_categories,
-        "_next_due": found.next_due,
-        "_seen_features": len(features),
-        "_said": set(found.said),
-        "_model": fixed if found.pushed is not None else model,
-        "pushed": found.pushed,
-        "waiting": _waiting(found, parts[_WAITING], seqs, features, settings),
-        "_entries": entries,
-        "_expected": _expected(found, seqs, fixed if fixed is not None else model, settings),
-    }
     require(found.at_rest or not (found.newest or parts[_NEWEST]), "no snapshot in a state that was taken at one", _OF)
-    if found.at_rest:
-        learner[NEWEST] = _newest(found, parts[_NEWEST], features, model)
+    learner = LearnerState(
+        **found.numbers(),
+        rows=rows,
+        seqs=seqs,
+        features=features,
+        loss=loss_for(found.task, settings.explain.loss) if found.task is not None else "",
+        background=background,
+        said=set(found.said),
+        model=fixed if found.pushed is not None else model,
+        waiting=_waiting(found, parts[_WAITING], seqs, features, settings),
+        entries=entries,
+        expected=_expected(found, seqs, fixed if fixed is not None else model, settings),
+        newest=_newest(found, parts[_NEWEST], features, model) if found.at_rest else None,
+    )
     rejected = tuple(Rejected(*one) for one in found.rejected)
     kind = None if found.target is None else _TARGETS[found.target]
     return StreamState(found.task, kind, found.first_offset, rejected, learner, tuple(found.classes))

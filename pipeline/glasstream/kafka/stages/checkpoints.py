@@ -139,7 +139,7 @@ class Checkpoints:
             stream=stream,
             epoch=learner.epoch,
             rows=learner.entries,
-            seqs=learner.seqs,
+            seqs=learner.state.seqs,
             offset=offset,
             used=used,
             fingerprint=self._fingerprint,

@@ -340,7 +340,8 @@ class LearnerTask:
         What the outbox holds belongs to the ended epoch: after `Backlog.end` it would count as that of the next one.
         """
         self._take()
-        log.info("stream %r: waiting for the aggregator at the reset mark after row %d", learner.stream, learner.rows)
+        rows = learner.state.rows
+        log.info("stream %r: waiting for the aggregator at the reset mark after row %d", learner.stream, rows)
         self._holding_back = True
         while not self._progress.left(learner.stream, learner.epoch):
             await self._progress.moved()
@@ -365,7 +366,7 @@ class LearnerTask:
                 log.warning(
                     "stream %r is too far ahead of the aggregator at row %d: dropping old snapshots (%d so far); rows "
             "that need them will not be explained",
-                    learner.stream, learner.rows, self.bounds_hit,
+                    learner.stream, learner.state.rows, self.bounds_hit,
                 )  # fmt: skip
 
     async def _hold_back(self, learner: StreamLearner) -> None:
@@ -375,7 +376,7 @@ class LearnerTask:
         if logged(self.bounds_hit):
             log.info(
                 "learner paused: aggregator is behind (stream=%r row=%d pauses=%d)",
-                learner.stream, learner.rows, self.bounds_hit,
+                learner.stream, learner.state.rows, self.bounds_hit,
             )  # fmt: skip
         self.core.cut()
         while self._backlog.full(learner.stream, learner.entries + self._look_every):
@@ -441,7 +442,7 @@ class LearnerTask:
         stall = self._stalls.get(name)
         if stall is None:
             return ""
-        since = self.core.streams[name].learner.seqs - stall.seqs
+        since = self.core.streams[name].learner.state.seqs - stall.seqs
         ago = f" {since:,} events ago" if since > 0 else ""
         often = "once" if stall.times == 1 else f"{stall.times} times"
         do = self._apart() or (
@@ -474,7 +475,7 @@ class LearnerTask:
             learner = self.core.streams[name].learner
             row = self._progress.aggregated(name, learner.epoch)
             row = self.settings.explain.first_row if row is None else min(row, learner.entries)
-            stall = self._stalls.setdefault(name, _Stall(row, learner.entries, learner.seqs))
+            stall = self._stalls.setdefault(name, _Stall(row, learner.entries, learner.state.seqs))
             stall.times, stall.blocks = standstill.times, self._backlog.repair(name)
             due += 1
             if due > _NAMED:
@@ -569,15 +570,15 @@ class LearnerTask:
                 progress_learner.LearnerStreamProgress(
                     stream=name,
                     epoch=stream.learner.epoch,
-                    seqs=stream.learner.seqs,
-                    rows=stream.learner.rows,
+                    seqs=stream.learner.state.seqs,
+                    rows=stream.learner.state.rows,
                     first_offset=stream.first_offset,
                     snapshots=self._backlog.live(name),
                     counts=_counts(stream.learner),
                     after=stream.after,
                     stalled=self._stalls_sent.get(name, ""),
                     entries=stream.learner.entries if self.settings.explain.every_event else None,
-                    model=stream.learner.pushed or "",
+                    model=stream.learner.state.pushed or "",
                     refused=self.core.refused.get(name, []),
                     newest=stream.newest,
                 )
@@ -604,24 +605,24 @@ class LearnerTask:
         refused = self.rejected[Reason.TOO_MANY_STREAMS] + self.core.gave_up
         yield Sample(catalogue.BOUND_HIT, refused, ("limits.streams", *place))
         yield Sample(catalogue.BOUND_HIT, self.core.dropped, ("limits.waiting_bytes", *place))
-        names = catalogue.shown(self.core.streams, lambda stream: stream.learner.seqs)
+        names = catalogue.shown(self.core.streams, lambda stream: stream.learner.state.seqs)
         yield Sample(catalogue.STREAMS_LEFT_OUT, len(self.core.streams) - len(names), place)
         for name in names:
             stream = self.core.streams[name]
             learner, of = stream.learner, (name,)
-            yield Sample(catalogue.EVENTS, learner.seqs, of)
-            yield Sample(catalogue.ROWS, learner.rows, of)
-            yield Sample(catalogue.UNLABELLED, learner.unlabelled, of)
-            learner.waiting.expire(learner.seqs)
-            yield Sample(catalogue.LABELS_JOINED, learner.waiting.joined, of)
-            yield Sample(catalogue.LABELS_MISSED, learner.waiting.missed + self.core.missed[name], of)
-            yield Sample(catalogue.EVENTS_WAITING, learner.waiting.waiting, of)
-            yield Sample(catalogue.MODEL_VERSION, learner.version, of)
+            yield Sample(catalogue.EVENTS, learner.state.seqs, of)
+            yield Sample(catalogue.ROWS, learner.state.rows, of)
+            yield Sample(catalogue.UNLABELLED, learner.state.unlabelled, of)
+            learner.state.waiting.expire(learner.state.seqs)
+            yield Sample(catalogue.LABELS_JOINED, learner.state.waiting.joined, of)
+            yield Sample(catalogue.LABELS_MISSED, learner.state.waiting.missed + self.core.missed[name], of)
+            yield Sample(catalogue.EVENTS_WAITING, learner.state.waiting.waiting, of)
+            yield Sample(catalogue.MODEL_VERSION, learner.state.version, of)
             aggregated = self._progress.aggregated(name, learner.epoch)
             aggregated = self.settings.explain.first_row if aggregated is None else aggregated
             yield Sample(catalogue.ROWS_AHEAD, max(0, learner.entries - aggregated), of)
-            yield Sample(catalogue.RETYPED, learner.counts.retyped, of)
-            yield Sample(catalogue.OVER_LIMIT, learner.counts.over_limit, of)
+            yield Sample(catalogue.RETYPED, learner.state.features.counts.retyped, of)
+            yield Sample(catalogue.OVER_LIMIT, learner.state.features.counts.over_limit, of)
             if learner.score is not None:
                 yield Sample(catalogue.SCORE, learner.score, (name, learner.score_name))
         yield from self._checkpoints.samples(names)
@@ -638,9 +639,9 @@ class LearnerTask:
 
 def _counts(learner: StreamLearner) -> dict[str, int]:
     """Return the progress of a stream's labels."""
-    waiting = learner.waiting
-    waiting.expire(learner.seqs)
-    return {"unlabelled": learner.unlabelled, "labels_joined": waiting.joined, "labels_missed": waiting.missed}
+    waiting = learner.state.waiting
+    waiting.expire(learner.state.seqs)
+    return {"unlabelled": learner.state.unlabelled, "labels_joined": waiting.joined, "labels_missed": waiting.missed}
 
 
 def samples(partitions: Iterable[LearnerTask]) -> Iterator[Sample]:
