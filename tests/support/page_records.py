@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from glasstream_topics import drift, effects, importance, novelty, predictions
+from glasstream_topics import attributions, drift, effects, importance, novelty, predictions
 from glasstream_topics.incidents import Affected, Alternative, Evidence, Incident, Onset
 
 
@@ -166,3 +166,32 @@ def novelty_record(seq: int, *, flagged: bool, stream: str = "s") -> bytes:
         map_version=0,
         attribution={"a": 0.5, "b": -2.0} if flagged else None,
     )
+
+
+def attribution_record(
+    seq: int,
+    contributions: Mapping[str, float],
+    *,
+    output: str | None = "yes",
+    stream: str = "s",
+    epoch: int = 0,
+) -> bytes:
+    """Contributions to a base of 0.25, exact and complete."""
+    explained = 0.25 + sum(contributions.values())
+    record = attributions.Attribution(
+        schema_version=1,
+        epoch=epoch,
+        stream=stream,
+        seq=seq,
+        model_version=max(0, seq - 7),
+        output=output,
+        prediction=explained,
+        link="identity",
+        explained=explained,
+        base=0.25,
+        background=attributions.Background(100, seq // 1_000 * 1_000, "geometric"),
+        exact=True,
+        contributions=[attributions.Contribution(name, 19.5, one, 0.0) for name, one in contributions.items()],
+        others=0.0,
+    )
+    return msgspec.json.encode(record)

@@ -7,7 +7,7 @@ import orjson
 from glasstream.app.page.store import Store
 from glasstream.app.page.stream import Record
 from glasstream.app.page.viewer import Viewer
-from glasstream_topics import drift, effects, importance, incidents, novelty, predictions
+from glasstream_topics import attributions, drift, effects, importance, incidents, novelty, predictions
 from tests.support.page_records import (
     drift_record,
     effect_record,
@@ -24,6 +24,7 @@ DECODE = {
     "incidents": incidents.decode,
     "predictions": predictions.decode,
     "novelty": novelty.decode,
+    "attributions": attributions.decode,
 }
 
 

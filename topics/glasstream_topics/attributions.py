@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -60,6 +60,25 @@ class Background(msgspec.Struct, frozen=True):
     rows: Positive
     event: Natural
     sampling: str
+
+
+class Step(NamedTuple):
+    """One step of the sum of an event.
+
+    Attributes
+    ----------
+    words
+        what is added, such as `age = 19`; for the first and the last step what the number is.
+    amount
+        what it adds; for the first and the last step the number itself.
+    begin, end
+        sum before and after it.
+    """
+
+    words: str
+    amount: float
+    begin: float
+    end: float
 
 
 class Attribution(Shown, msgspec.Struct, frozen=True):
@@ -132,25 +151,40 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
             parts.append(f"{self.others:+.3g} for all other features")
         return f"{self.explained:.3g} ({what}) = {', '.join(parts)}"
 
+    def origin(self) -> str:
+        """Return the model and the background rows in words.
+
+        >>> background = Background(100, 12_000, "geometric")
+        >>> Attribution(1, 0, "loans", 7, 3, "bad", 0.8, "identity", 0.8, 0.3, background, True, [], 0.5).origin()
+        'model version 3, exact, against 100 rows of before event 12,000'
+        """
+        background = f"{self.background.rows:,} rows of before event {self.background.event:,}"
+        return f"model version {self.model_version:,}, {'exact' if self.exact else 'estimated'}, against {background}"
+
+    def steps(self) -> list[Step]:
+        """Return the sum step by step, from the average event to the explained number."""
+        steps = [Step("average event", self.base, self.base, self.base)]
+        parts = [(f"{one.feature} {_is(one.value)}", one.contribution) for one in self._contributing()]
+        if self.others:
+            parts.append(("all other features", self.others))
+        for words, amount in parts:
+            begin = steps[-1].end
+            steps.append(Step(words, amount, begin, begin + amount))
+        end = steps[-1].end
+        return [*steps, Step(LINKS[self.link].removeprefix("the "), self.explained, end, end)]
+
     def waterfall(self, width: int = 40) -> list[str]:
         """Return the sum as lines of text, with bars of up to `width` characters, from the average event down."""
-        steps = [("average event", self.base)]
-        steps += [(f"{one.feature} {_is(one.value)}", one.contribution) for one in self._contributing()]
-        if self.others:
-            steps.append(("all other features", self.others))
-        ends = [self.base]
-        for _, value in steps[1:]:
-            ends.append(ends[-1] + value)
-        low, high = min(ends), max(ends)
+        steps = self.steps()
+        low, high = min(step.end for step in steps), max(step.end for step in steps)
         scale = (width - 1) / (high - low) if high > low else 0.0
-        last = _short(LINKS[self.link].removeprefix("the "))
-        names = max(len(last), *(len(_short(name)) for name, _ in steps))
-        lines = [f"{_short(steps[0][0]):<{names}}  {self.base:>10.4g}  {' ' * round((self.base - low) * scale)}│"]
-        for (name, value), begin in zip(steps[1:], ends, strict=False):
-            first, end = sorted((round((begin - low) * scale), round((begin + value - low) * scale)))
-            drawn = " " * first + ("█" if value >= 0.0 else "░") * max(1, end - first)
-            lines.append(f"{_short(name):<{names}}  {value:>+10.4g}  {drawn}")
-        lines.append(f"{last:<{names}}  {self.explained:>10.4g}  {' ' * round((ends[-1] - low) * scale)}│")
+        names = max(len(_short(step.words)) for step in steps)
+        lines = []
+        for place, (words, amount, *ends) in enumerate(steps):
+            first, end = (round((one - low) * scale) for one in sorted(ends))
+            whole = place in (0, len(steps) - 1)
+            drawn = "│" if whole else ("█" if amount >= 0.0 else "░") * max(1, end - first)
+            lines.append(f"{_short(words):<{names}}  {amount:>{'' if whole else '+'}10.4g}  {' ' * first}{drawn}")
         return lines
 
     def _apart(self) -> bool:
@@ -193,7 +227,9 @@ def _is(value: float | bool | str | None) -> str:
         return "is absent"
     if isinstance(value, bool):
         return f"is {str(value).lower()}"
-    return f"= {value:.4g}" if isinstance(value, float | int) else f"= {value}"
+    if isinstance(value, str):
+        return f"= {value}"
+    return f"= {value:,.0f}" if 1e3 <= abs(value) < 1e15 else f"= {value:.4g}"
 
 
 JSON: Final = Json("attributions", Attribution)

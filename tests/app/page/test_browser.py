@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from playwright.sync_api import Browser
 import glasstream_topics
 from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.kafka.transport.connection import Connection
+from glasstream_topics import attributions
 from tests.support.browsing import Viewing, viewing
 from tests.support.deployment import ROOT, wait_for
 from tests.support.page_records import (
+    attribution_record,
     drift_record,
     effect_record,
     importance_record,
@@ -99,7 +102,7 @@ def drawn_means_are_the_topics(view: Viewing, chart: str, label: str, values: di
 def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
     out, log = tmp_path / "out", tmp_path / "run.log"
     options = {
-        "explain.methods": "ipfi,isage,ipdp,novelty",
+        "explain.methods": "ipfi,isage,ipdp,attributions,novelty",
         "model.name": "tree",
         "page.port": "0",
         "novelty.window": "500",
@@ -141,6 +144,7 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
 
             a_mark_opens_the_curves(view, alarms)
             effects_move_with_the_slider(view, records(out, "effects"))
+            events_are_explained(view, (out / "attributions.jsonl").read_bytes().splitlines(), losses)
             the_keyboard_reaches_it(view)
             the_address_holds_the_view(chromium, view)
             it_fits_screens_of_all_sizes(view)
@@ -202,6 +206,44 @@ def effects_move_with_the_slider(view: Viewing, effects: list[dict[str, Any]]) -
             points = {x: y for x, y in zip(drawn["x"], drawn[label], strict=True) if y is not None}
             assert points == dict(zip(grid, values, strict=True)), label
     assert int(then) == min(published)
+
+
+def events_are_explained(view: Viewing, lines: list[bytes], losses: dict[int, float]) -> None:
+    """The newest events are listed; one is found by its number, opened by the keyboard, and told as its record does."""
+    published = {one.seq: one for one in map(attributions.decode, lines)}
+    newest = [str(seq) for seq in sorted(published, reverse=True)]
+    view.wait("last => glasstream.known.explained?.rows.at(-1)[0] === last", int(newest[0]))
+    listed = "[...document.querySelectorAll('#explained tbody button')].map(one => one.dataset.id)"
+    assert view.get(f"{listed}.slice(0, 100)") == newest[:100]
+    record = published[int(newest[7])]
+    view.page.locator("#find-event").fill(f"{record.seq:,}")
+    view.wait(f"{listed}.length === 1")
+    button = view.page.locator("#explained tbody button")
+    button.focus()
+    view.page.keyboard.press("Enter")
+    view.wait("seq => glasstream.known.opened?.row[0] === seq", record.seq)
+    assert view.page.locator("#opened-sentence").inner_text() == record.sentence()
+    assert view.page.locator("#opened-origin").inner_text() == record.origin()
+    bars = view.page.locator("#waterfall tr")
+    assert bars.locator(".words").all_inner_texts() == [step.words for step in record.steps()]
+    ends = view.get(
+        "[...document.querySelectorAll('#waterfall .up, #waterfall .down')].map(one => "
+        "[one.className, one.getBoundingClientRect().left, one.getBoundingClientRect().right])"
+    )
+    assert all(
+        abs((left if kind == "down" else right) - (after_right if after == "down" else after_left)) < 3.0
+        for (kind, left, right), (after, after_left, after_right) in pairwise(ends)
+    ), ends
+    view.page.locator("#find-event").fill("")
+    view.page.select_option("#predicted", record.output)
+    view.wait("output => glasstream.view.predicted === output", record.output)
+    of_class = [str(seq) for seq in sorted(published, reverse=True) if published[seq].output == record.output]
+    assert view.get(f"{listed}.slice(0, 50)") == of_class[:50]
+    view.open("event=5")
+    view.wait("document.querySelector('#opened-caption').textContent.includes('glasstream explain --seq 5')")
+    view.page.go_back()
+    view.wait("seq => glasstream.known.opened?.row[0] === seq", record.seq)
+    view.page.select_option("#predicted", "")
 
 
 def the_keyboard_reaches_it(view: Viewing) -> None:
@@ -286,6 +328,8 @@ def test_a_deployment_of_300_features_whose_page_restarts(
             *(prediction_record(seq, 9e6 * (seq % 4 == 0), stream="wide", ts=_at(seq)) for seq in range(1_000)),
         )
         put("novelty", *(novelty_record(seq, flagged=seq % 10 == 0, stream="wide") for seq in range(1_000)))
+        markup = "<img src=x onerror=\"document.title='run'\">"
+        put("attributions", attribution_record(999, {markup: 0.25, "x" * 500: 0.125}, output=markup, stream="wide"))
         put("importance", importance_record(99, {"a": 0.5}, stream="narrow"), stream="narrow")
         right = (prediction_record(seq, 0.0, target="yes", stream="narrow") for seq in range(2))
         put("predictions", *right, prediction_record(2, 0.0, prediction="no", stream="narrow"), stream="narrow")
@@ -307,6 +351,7 @@ def test_a_deployment_of_300_features_whose_page_restarts(
             incidents_come_first_with_their_evidence(view)
             large_numbers_have_room(view)
             time_axes_can_show_clock_time(view)
+            names_are_no_markup(view, markup)
             assert view.page.locator("#status").inner_text().replace("\n", " ").endswith("rejected input 1")
             assert "1 records cannot be read" in view.page.locator("#notice").inner_text()
             first.kill()
@@ -455,6 +500,21 @@ def time_axes_can_show_clock_time(view: Viewing) -> None:
     assert view.get(marks) == marked and "axis=clock" in view.page.url
     view.page.select_option("#axis", "")
     view.wait("glasstream.drawn.loss.x[0] < 1e12")
+
+
+def names_are_no_markup(view: Viewing, markup: str) -> None:
+    """Names of features and classes, however long, are text of the page, which stays as wide as the screen."""
+    view.wait("glasstream.known.opened?.row[0] === 999")
+    assert f"{markup} = 19.5" in view.page.locator("#waterfall").inner_text()
+    assert "probability of <img" in view.page.locator("#opened-sentence").inner_text()
+    assert (
+        "999" in view.page.locator("#explained").inner_text() and "2026" in view.page.locator("#explained").inner_text()
+    )
+    assert view.get("[document.querySelectorAll('main img').length, document.title.includes('run')]") == [0, False]
+    for width in (360, 1600):
+        view.page.set_viewport_size({"width": width, "height": 900})
+        assert view.get("document.documentElement.scrollWidth") <= width
+        assert view.get("document.querySelector('#why').scrollWidth <= document.querySelector('#why').clientWidth")
 
 
 def large_numbers_have_room(view: Viewing) -> None:

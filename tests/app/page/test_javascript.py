@@ -17,6 +17,7 @@ from glasstream.app.page.overview import Rows
 from glasstream.app.page.viewer import View, Viewer
 from glasstream_topics import effects, novelty
 from tests.support.page_records import (
+    attribution_record,
     drift_record,
     effect_record,
     importance_record,
@@ -76,7 +77,7 @@ def conversation() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Messages to one viewer, with and without each optional part, and the state of the server at the end."""
     known = store()
     known.reading.done, known.reading.total = False, 10
-    viewer = Viewer(Rows(known), View(stream="s", effect="kind"))
+    viewer = Viewer(Rows(known), View(stream="s", effect="kind", event=420))
     messages = [sent(viewer)]
     put(known, "predictions", prediction_record(0, None))
     messages.append(sent(viewer))
@@ -99,6 +100,9 @@ def conversation() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     put(known, "effects", effect_record(409, "b", [0.5, 0.25]))
     put(known, "novelty", novelty_alarm(410))
     messages.append(sent(viewer))
+    for seq, output in ((399, "yes"), (420, None)):
+        put(known, "attributions", attribution_record(seq, {"a": 0.5, "b": -0.25}, output=output))
+        messages.append(sent(viewer))
     said = [one for one in messages if one is not None]
     assert len(said) == len(messages) and [one["type"] for one in said].count("delta") > 5
     whole = orjson.loads(viewer.whole())

@@ -329,6 +329,10 @@ def test_a_query_is_a_view() -> None:
 
     query = MultiDict([("stream", "s"), ("pin", "a"), ("pin", "b"), ("top", "3"), ("effect", "a")])
     assert view_of(query) == View(stream="s", top=3, pinned=("a", "b"), effect="a")
+    assert view_of(MultiDict(event="7")).event == 7
+    for wrong in ("-1", "1e3", "9" * 16, ""):
+        with pytest.raises(ValueError, match="event: expected the number of an event"):
+            view_of(MultiDict(event=wrong))
 
 
 def test_nothing_of_the_page_comes_from_elsewhere() -> None:

@@ -7,13 +7,16 @@ from typing import Any
 import orjson
 import pytest
 
+from glasstream.app.page import explained as explained_module
 from glasstream.app.page import viewer as viewer_module
 from glasstream.app.page.incidents import MOST, MOST_BYTES
 from glasstream.app.page.overview import Rows
 from glasstream.app.page.store import Store
 from glasstream.app.page.viewer import Channel, Seat, View, Viewer
+from glasstream_topics import attributions
 from glasstream_topics.incidents import VERDICTS
 from tests.support.page_records import (
+    attribution_record,
     drift_record,
     effect_record,
     importance_record,
@@ -292,3 +295,74 @@ def test_each_verdict_has_an_advice_of_its_own_and_unknown_ones_are_named() -> N
     assert message is not None
     assert [one["title"] for one in message["incidents"]] == [*VERDICTS.values(), "of tomorrow"]
     assert len({one["advice"] for one in message["incidents"]}) == len(VERDICTS) + 1
+
+
+def test_explained_events_have_the_facts_of_their_predictions_whichever_topic_is_read_first() -> None:
+    known = store()
+    events = {seq: (attribution_record(seq, {"age": 0.5}), prediction_record(seq, 1.0, ts=seq)) for seq in (3, 4)}
+    put(known, "attributions", events[3][0])
+    put(known, "predictions", events[3][1])
+    first = sent(Viewer(Rows(known), View()))
+    put(known, "predictions", events[4][1])
+    put(known, "attributions", events[4][0])
+    put(known, "attributions", attribution_record(5, {"age": -0.125}, output=None))
+    message = sent(Viewer(Rows(known), View()))
+    assert first and message and first["explained"] == {"total": 1, "rows": [[3, "yes", 0.75, "3", 3, "no"]]}
+    facts = [[seq, "yes", 0.75, str(seq), seq, "no"] for seq in (3, 4)]
+    assert message["explained"] == {"total": 3, "rows": [*facts, [5, None, 0.125, None, None, None]]}
+
+
+def test_the_opened_event_is_told_in_the_words_of_its_record_and_stays() -> None:
+    known = store()
+    names = {"age": 0.5, "<b>salary</b>": -0.125}
+    put(known, "predictions", prediction_record(7, None))
+    viewer = Viewer(Rows(known), View(event=7))
+    waiting = sent(viewer)
+    put(known, "attributions", data := attribution_record(7, names))
+    delta = sent(viewer)
+    record = attributions.decode(data)
+    assert waiting and delta and "opened" not in waiting and delta["type"] == "delta"
+    part = delta["opened"]
+    assert part["row"] == [7, "yes", 0.625, "7", None, None]
+    assert (part["sentence"], part["origin"]) == (record.sentence(), record.origin())
+    assert part["steps"] == [
+        ["average event", 0.25, 0.25, 0.25],
+        ["age = 19.5", 0.5, 0.25, 0.75],
+        ["<b>salary</b> = 19.5", -0.125, 0.75, 0.625],
+        ["prediction", 0.625, 0.625, 0.625],
+    ]
+    for seq in range(8, 8 + explained_module.MOST):
+        put(known, "attributions", attribution_record(seq, names))
+    message = sent(viewer)
+    assert message and "opened" not in message and message["explained"]["rows"][0][0] == 8
+    assert orjson.loads(viewer.whole())["opened"] == part
+    newest = orjson.loads(Viewer(Rows(known), View()).message(0.0) or b"")
+    assert newest["opened"]["row"][0] == 7 + explained_module.MOST
+    assert "opened" not in (sent(Viewer(Rows(known), View(event=7))) or {})
+    put(known, "attributions", attribution_record(7, {"age": 0.25}, epoch=1))
+    again = sent(viewer)
+    assert again and again["opened"]["row"] == [7, "yes", 0.5, None, None, None]
+
+
+def test_explained_events_are_bounded_in_number_and_bytes_and_rare_classes_stay() -> None:
+    known = store()
+    most, largest = explained_module.MOST, explained_module.MOST_BYTES
+    for seq in range(3 * most):
+        put(known, "predictions", prediction_record(seq, 1.0))
+        put(known, "attributions", attribution_record(seq, {"a": 0.5}, output="no" if seq % 100 else "rare"))
+    message = sent(Viewer(Rows(known), View()))
+    assert message is not None and message["explained"]["total"] == 3 * most
+    rows = message["explained"]["rows"]
+    rare = [row[0] for row in rows if row[1] == "rare"]
+    assert rare == list(range(0, 3 * most, 100)) and len(rows) == most
+    assert [row[0] for row in rows][-10:] == list(range(3 * most - 10, 3 * most))
+    explained = known.streams["s"].explained
+    for seq in range(3 * most, 3 * most + 40):
+        put(known, "attributions", attribution_record(seq, {"a" * (largest // 8): 0.5}, output="x" * (largest // 80)))
+        assert sum(map(len, explained._data.values())) + len(str(explained.rows())) < 1.1 * largest
+    assert [row.seq for row in explained.rows()][-4:] == list(range(3 * most + 36, 3 * most + 40))
+    for seq in range(10_000, 20_000):
+        put(known, "predictions", prediction_record(seq, None, target="x" * 100))
+    assert len(explained._waiting) == 2_000 and explained._waiting_bytes == sum(
+        size for _, size in explained._waiting.values()
+    )

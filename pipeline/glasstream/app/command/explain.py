@@ -69,10 +69,8 @@ def explain(
             continue
         if place:
             say("")
-        background = f"{one.background.rows:,} rows of before event {one.background.event:,}"
-        accuracy = "exact" if one.exact else "estimated"
         say(f"{one.stream}, event {one.seq:,}: {one.sentence()}")
-        say(f"model version {one.model_version:,}, {accuracy}, against {background}")
+        say(one.origin())
         for line in one.waterfall():
             say(f"  {line}")
     missing = wanted - {key for one in found for key in ((one.stream, one.seq), (None, one.seq))}

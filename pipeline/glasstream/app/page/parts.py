@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from glasstream.app.page.explained import Explained, Row
 from glasstream.app.page.history import Bins
 from glasstream.app.page.incidents import advice
 from glasstream.app.page.store import Store
 from glasstream.app.page.stream import Curve, Method, Point, StreamHistory
 from glasstream.app.page.summary import Summary
 from glasstream.detect.baselines import Standing
+from glasstream_topics.attributions import Attribution
 from glasstream_topics.drift import Curve as DriftCurve
 from glasstream_topics.drift import Drift
 from glasstream_topics.incidents import VERDICTS, Incident
@@ -247,6 +249,26 @@ def incident_part(record: Incident) -> dict[str, Any]:
 
 def _verdict(verdict: str) -> str:
     return VERDICTS.get(verdict, verdict.replace("_", " "))
+
+
+def explained_part(explained: Explained) -> dict[str, Any]:
+    """Return the list of the explained events, oldest first."""
+    return {"total": explained.total, "rows": [_explained_row(row) for row in explained.rows()]}
+
+
+def opened_part(row: Row, record: Attribution) -> dict[str, Any]:
+    """Return why one event was predicted as it was."""
+    return {
+        "row": _explained_row(row),
+        "sentence": record.sentence(),
+        "origin": record.origin(),
+        "steps": [[*step] for step in record.steps()],
+    }
+
+
+def _explained_row(row: Row) -> list[Any]:
+    seq, output, prediction, facts = row
+    return [seq, output, prediction, *(facts or (None, None, None))]
 
 
 def novelty_part(history: StreamHistory) -> dict[str, Any]:

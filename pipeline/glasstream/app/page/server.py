@@ -40,6 +40,8 @@ _SILENCE_SECONDS = 10.0
 _STUCK_SECONDS = 30.0
 """Time after which the server disconnects a client that accepts no data."""
 _VIEWERS = 100
+_DIGITS = 15
+"""Largest length of the number of an event in a query."""
 _APPLY = 100
 """Number of records to apply before other tasks of the event loop run."""
 
@@ -311,16 +313,20 @@ class PageServer:
 
 
 def view_of(query: MultiMapping[str]) -> View:
-    """Return the view that a query string asks for: `stream`, `method`, `top`, `pin` (repeatable), `effect`, `output`.
+    """Return the view that a query string asks for: `stream`, `method`, `top`, `pin` (repeatable), `effect`, `output`,
+    `event`.
 
     Raises
     ------
     ValueError
-        `top` is not a number from 0 to `MOST_FEATURES`.
+        `top` is not a number from 0 to `MOST_FEATURES`, or `event` is not the number of an event.
     """
     top = query.get("top", str(View().top))
     if not (top.isascii() and top.isdigit() and int(top) <= MOST_FEATURES):
         raise ValueError(f"top: expected a number from 0 to {MOST_FEATURES}, got {top!r}")
+    event = query.get("event")
+    if event is not None and not (event.isascii() and event.isdigit() and len(event) <= _DIGITS):
+        raise ValueError(f"event: expected the number of an event, got {event!r}")
     return View(
         stream=query.get("stream"),
         method=query.get("method"),
@@ -328,6 +334,7 @@ def view_of(query: MultiMapping[str]) -> View:
         pinned=tuple(query.getall("pin", []))[:MOST_FEATURES],
         effect=query.get("effect"),
         output=query.get("output"),
+        event=None if event is None else int(event),
     )
 
 

@@ -9,9 +9,11 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.app.page.explained import Explained
 from glasstream.app.page.history import Bins, Thinned
 from glasstream.app.page.incidents import Incidents
 from glasstream.detect.baselines import Baselines
+from glasstream_topics.attributions import Attribution
 from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Feature, Importance, Interval
@@ -19,7 +21,7 @@ from glasstream_topics.incidents import Incident
 from glasstream_topics.novelty import Novelty
 from glasstream_topics.predictions import Prediction
 
-Record = Importance | Effect | Drift | Incident | Novelty | Prediction
+Record = Importance | Effect | Drift | Incident | Novelty | Prediction | Attribution
 
 _CELLS = 400_000
 """Largest count of numbers kept for one method. With many features, fewer records are kept."""
@@ -239,6 +241,7 @@ class StreamHistory:
         self.alarms_total = 0
         self.incidents = Incidents()
         self.novelty = NoveltyHistory()
+        self.explained = Explained()
 
     def take(self, topic: str, record: Record, written: int) -> None:
         """Add a record of a topic, written at a time in milliseconds since 1970."""
@@ -253,7 +256,12 @@ class StreamHistory:
     def _add(self, record: Record) -> bool:
         match record:
             case Prediction():
-                return self.quality.take(record)
+                if not self.quality.take(record):
+                    return False
+                self.explained.meet(record)
+                return True
+            case Attribution():
+                return self.explained.take(record)
             case Novelty():
                 return self.novelty.take(record)
             case Effect():

@@ -21,9 +21,11 @@ from glasstream.app.page.parts import (
     alarm_part,
     bins_part,
     curve_part,
+    explained_part,
     importance_part,
     incident_part,
     novelty_part,
+    opened_part,
     outline_part,
     quality_part,
 )
@@ -59,6 +61,8 @@ class View:
         Feature whose effect curves are drawn; None for the feature whose curve moves the prediction most.
     output
         Output of the effect curves; None for the default output of the feature.
+    event
+        Number of the event whose prediction is explained; None for the newest at the time of a state.
     """
 
     stream: str | None = None
@@ -67,6 +71,7 @@ class View:
     pinned: tuple[str, ...] = ()
     effect: str | None = None
     output: str | None = None
+    event: int | None = None
 
 
 @dataclass(slots=True)
@@ -89,6 +94,9 @@ class _Sent:
     """Width of the bins, and index of the newest bin that was sent."""
     novelty: tuple[int, int] = (0, 0)
     novelty_alarms: int = 0
+    explained: int = 0
+    """Version of the explained events that were sent."""
+    opened: bool = False
 
 
 class Viewer:
@@ -111,6 +119,8 @@ class Viewer:
         """Number of streams whose names were sent."""
         self._sent: _Sent | None = None
         self._seen: object = None
+        self._opened: tuple[StreamHistory, int, dict[str, Any]] | None = None
+        """History and epoch of the opened event, and its part. It stays when the history no longer keeps the event."""
         self._whole: bytes | None = None
         """Encoded state as of the newest message; None until `whole` is called."""
 
@@ -177,6 +187,10 @@ class Viewer:
             _, sent.novelty = bins_part(history.novelty.bins, (0, 0))
         sent.alarms = history.alarms_total
         sent.incidents = history.incidents.version
+        sent.explained = history.explained.version
+        if self._view.event is None:
+            self._opened = None
+        sent.opened = self._open(history) is not None
 
     def _state(self) -> dict[str, Any]:
         """Return the kept history of the current selection."""
@@ -187,7 +201,7 @@ class Viewer:
         history = sent.history
         points = list(history.methods[sent.method].points) if sent.method is not None else ()
         curves = list(history.effects[sent.effect]) if sent.effect is not None else ()
-        fresh = replace(sent, alarms=0, incidents=0, quality=(0, 0), novelty=(0, 0))
+        fresh = replace(sent, alarms=0, incidents=0, quality=(0, 0), novelty=(0, 0), explained=0, opened=False)
         return {"type": "state", "stream": history.name, "epoch": history.epoch, **self._parts(fresh, points, curves)}
 
     def _delta(self, history: StreamHistory, now: float) -> dict[str, Any] | None:
@@ -253,7 +267,19 @@ class Viewer:
         if history.novelty.last is not None:
             parts["novelty"] = novelty_part(history)
             parts["novelty"]["bins"], sent.novelty = bins_part(history.novelty.bins, sent.novelty)
+        if history.explained.total and history.explained.version != sent.explained:
+            parts["explained"] = explained_part(history.explained)
+            sent.explained = history.explained.version
+        if not sent.opened and (opened := self._open(history)) is not None:
+            parts["opened"], sent.opened = opened, True
         return parts
+
+    def _open(self, history: StreamHistory) -> dict[str, Any] | None:
+        """Return the part of the opened event; None if it is not known."""
+        if self._opened is None or self._opened[:2] != (history, history.epoch):
+            found = history.explained.row(self._view.event)
+            self._opened = found and (history, history.epoch, opened_part(*found))
+        return self._opened and self._opened[2]
 
     def _method(self, history: StreamHistory) -> str | None:
         if self._view.method in history.methods:

@@ -13,6 +13,9 @@
  * @property {string} then event number of the curve that is compared with the newest one
  * @property {string} alarm
  * @property {string} incident number of the one whose evidence is shown
+ * @property {string} event number of the event whose prediction is explained
+ * @property {string} predicted class of the explained events that are listed
+ * @property {string} find text in their ids or numbers
  * @property {string} window how many of the last events are shown
  * @property {string} axis `clock` for time axes with clock time in place of event numbers
  * @property {string} sort column of the table of all streams, after a `-` if it is reversed
@@ -31,6 +34,9 @@ const DEFAULTS = {
   then: "",
   alarm: "",
   incident: "",
+  event: "",
+  predicted: "",
+  find: "",
   window: "",
   axis: "",
   sort: "",
@@ -51,7 +57,9 @@ export function read(hash) {
   for (const key of KEYS) view[key] = query.get(key) ?? DEFAULTS[key];
   if (!["lines", "stacked"].includes(view.mode)) view.mode = DEFAULTS.mode;
   if (!/^\d{1,2}$/.test(view.top) || Number(view.top) > 40) view.top = DEFAULTS.top;
-  for (const key of /** @type {const} */ (["window", "incident"])) if (!/^\d*$/.test(view[key])) view[key] = "";
+  for (const key of /** @type {const} */ (["window", "incident", "event"])) {
+    if (!/^\d{0,15}$/.test(view[key])) view[key] = "";
+  }
   if (!["", "clock"].includes(view.axis)) view.axis = "";
   if (!/^-?[a-z]*$/.test(view.sort)) view.sort = "";
   if (!["", "light", "dark"].includes(view.theme)) view.theme = "";
@@ -85,7 +93,7 @@ export function addressOf(view, stream) {
  */
 export function asked(view) {
   const query = new URLSearchParams({ top: view.top });
-  for (const key of /** @type {const} */ (["stream", "method", "effect", "output"])) {
+  for (const key of /** @type {const} */ (["stream", "method", "effect", "output", "event"])) {
     if (view[key]) query.set(key, view[key]);
   }
   for (const name of view.pin) query.append("pin", name);

@@ -1,5 +1,5 @@
-// The page: a view (in the address), a feed of what is known of it, and panels that draw it: one of all streams, or six
-// of one stream.
+// The page: a view (in the address), a feed of what is known of it, and panels that draw it: one of all streams, or
+// seven of one stream.
 import * as address from "./address.js";
 import { ChangesPanel, idOf, sentence, telling } from "./changes.js";
 import { clockOf, eventRange } from "./chart.js";
@@ -13,6 +13,7 @@ import { ReliancePanel } from "./reliance.js";
 import { status } from "./status.js";
 import { dress, onSystem } from "./theme.js";
 import { TrustPanel } from "./trust.js";
+import { WhyPanel } from "./why.js";
 
 /** @import { View } from "./address.js" */
 /** @import { Group } from "./changes.js" */
@@ -110,6 +111,7 @@ const quality = new QualityPanel(shared);
 const reliance = new ReliancePanel(shared, act);
 const effects = new EffectsPanel(act);
 const trust = new TrustPanel(shared);
+const why = new WhyPanel(go);
 const charts = {
   loss: quality.loss,
   metric: quality.metric,
@@ -185,6 +187,7 @@ function paint() {
   reliance.update(data, view);
   effects.update(data, view, alarm);
   trust.update(data);
+  why.update(data, view);
   announce(data);
 }
 
@@ -290,7 +293,8 @@ function onChoice(id, call) {
 
 onChoice("stream", (stream) => {
   curvesOfAlarm = true;
-  go({ stream, method: "", pin: [], effect: "", output: "", then: "", alarm: "", incident: "" });
+  const { theme, window, axis, mode, top, sort, search } = view;
+  go({ ...address.read(""), theme, window, axis, mode, top, sort, search, stream });
 });
 onChoice("method", (method) => go({ method }));
 onChoice("top", (top) => go({ top }));

@@ -58,6 +58,8 @@
  * @property {Incident[]} [incidents] in a delta those that have changed; in ascending order of their numbers
  * @property {Effect | null} [effect]
  * @property {Novelty} [novelty]
+ * @property {Explained} [explained] in a delta only if the list has changed
+ * @property {Opened} [opened] in a delta only when it comes to be known
  */
 
 /**
@@ -285,5 +287,28 @@
  * @property {number} threshold
  * @property {[name: string, slope: number][]} attribution
  */
+
+/**
+ * One explained event: id, time and label are null until its prediction is known, and if it has none.
+ * @typedef {[seq: number, output: string | null, prediction: number, id: string | null, ts: number | null,
+ *   target: string | number | null]} ExplainedRow
+ */
+
+/**
+ * @typedef {object} Explained
+ * @property {number} total number of explained events so far
+ * @property {ExplainedRow[]} rows those that the server keeps, oldest first
+ */
+
+/**
+ * Why one event was predicted as it was.
+ * @typedef {object} Opened
+ * @property {ExplainedRow} row
+ * @property {string} sentence
+ * @property {string} origin
+ * @property {Step[]} steps from the average event to the explained number
+ */
+
+/** @typedef {[words: string, amount: number, begin: number, end: number]} Step */
 
 export {};
