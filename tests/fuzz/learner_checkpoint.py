@@ -61,7 +61,7 @@ class LearnerCheckpoints(Target):
         data = stream_state.encode(core.state("s", at_rest=True))
         assert data is not None
         frame = frames.decode(data, stream_state.KIND, stream_state.VERSION)
-        sound = _Sound(settings, data, frame.meta, frame.arrays, learner.entries, learner.state.seqs)
+        sound = _Sound(settings, data, frame.meta, frame.arrays, learner.state.next_entry, learner.state.seqs)
         self._go_on(sound, data)  # compiles what is left to compile
         return sound
 
@@ -100,7 +100,7 @@ class LearnerCheckpoints(Target):
         assert successor is not None
         learner = core.streams["s"].learner
         stream_state.decode(
-            successor, stream="s", rows=learner.entries, seqs=learner.state.seqs, settings=sound.settings
+            successor, stream="s", rows=learner.state.next_entry, seqs=learner.state.seqs, settings=sound.settings
         )
         return "rejected" if len(dead) > _MESSAGES - _BEFORE else "ok"
 

@@ -188,7 +188,7 @@ def _saved(settings: Settings, messages: Sequence[tuple[bytes | None, bytes | No
         state, learned = learner.state(name, at_rest=True), stream.learner
         data = stream_state.encode(state)
         if data is not None:
-            of = {"stream": name, "rows": learned.entries, "seqs": learned.state.seqs, "settings": settings}
+            of = {"stream": name, "rows": learned.state.next_entry, "seqs": learned.state.seqs, "settings": settings}
             assert stream_state.encode(stream_state.decode(data, **of)) == data
         record = progress_learner.LearnerStreamProgress(
             name, learned.epoch, learned.state.seqs, learned.state.rows, stream.first_offset, stream.after

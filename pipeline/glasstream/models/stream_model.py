@@ -165,7 +165,6 @@ class StreamModel:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.__dict__.setdefault("_met", set())  # states of earlier releases lack it
         if "arrays" in state:
             self._live = self.live = families.read(*self.__dict__.pop("arrays"))
         else:

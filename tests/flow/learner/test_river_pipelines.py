@@ -195,7 +195,7 @@ def _explained_as_predicted(learner: PartitionLearner, events: list[dict[str, An
     of = learner.streams["s"].learner
     model, table = of.state.model, of.state.features
     assert isinstance(model, StreamModel)
-    predictor = of._predictor(model)
+    predictor = of._versions.predictor(model)
     for event in events[-20:]:
         row, given = table.encode(event["x"])
         try:

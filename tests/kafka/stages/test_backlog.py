@@ -10,8 +10,8 @@ import numpy as np
 from glasstream.app.configuration import load
 from glasstream.events.message import Message
 from glasstream.explain.sizes import LARGEST
-from glasstream.flow.learner.learner import ModelVersion
 from glasstream.flow.learner.make_model import fixed_model
+from glasstream.flow.learner.outbox import ModelVersion
 from glasstream.flow.learner.state import NEVER
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.backlog import Backlog

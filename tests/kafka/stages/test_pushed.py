@@ -333,7 +333,7 @@ def test_a_state_that_was_saved_at_the_mark_has_the_model_and_does_not_use_the_m
     for _ in first.consume(Message("events", 0, 1, b"s", mark)):
         at, learner = first.position, first.streams["s"].learner
         place = Checkpoint(
-            stream="s", epoch=0, rows=learner.entries, seqs=learner.state.seqs, offset=at.offset, used=at.used,
+            stream="s", epoch=0, rows=learner.state.next_entry, seqs=learner.state.seqs, offset=at.offset, used=at.used,
             fingerprint={}, form=PLAIN, state=b"",
         )  # fmt: skip
         checkpoint = saved(first.state("s"), place, key=None)

@@ -176,7 +176,8 @@ class _Restarting(Encoded):
 
 def _place(learner: StreamLearner) -> Checkpoint:
     """Return a checkpoint without state."""
-    numbers = {"epoch": learner.epoch, "rows": learner.entries, "seqs": learner.state.seqs, "offset": 0, "used": 0}
+    state = learner.state
+    numbers = {"epoch": learner.epoch, "rows": state.next_entry, "seqs": state.seqs, "offset": 0, "used": 0}
     return Checkpoint(stream=learner.stream, **numbers, fingerprint={}, form=PLAIN, state=b"")
 
 

@@ -29,9 +29,11 @@ from glasstream.events.message import Message, Oversized, Position, Rejections
 from glasstream.events.places import Places
 from glasstream.events.waiting import Joined
 from glasstream.flow.identity import stream_name
-from glasstream.flow.learner.learner import Element, Outbox, StreamLearner
+from glasstream.flow.learner.learner import StreamLearner
+from glasstream.flow.learner.outbox import Outbox
 from glasstream.flow.learner.pushed import MOST_REFUSED, Decisions, PushedModels
 from glasstream.flow.learner.stream_state import StreamState
+from glasstream.flow.learner.unlabelled import Unlabelled
 from glasstream.flow.run import Run
 from glasstream.flow.settings import Settings
 from glasstream.models.onnx.model import FixedModel
@@ -44,7 +46,9 @@ BLOCK_EVENTS: Final = 256
 """Largest number of events and late labels in one call, if the caller does not set a smaller number."""
 
 
-def _step_alone(learner: StreamLearner, element: Element, event_id: str) -> _Rejection:
+def _step_alone(
+    learner: StreamLearner, element: Accepted | Joined[Unlabelled] | tuple[Reason, str], event_id: str
+) -> _Rejection:
     """Process one event or late label; return the reason for its rejection, or None."""
     if not isinstance(element, (Accepted, Joined)):
         return element

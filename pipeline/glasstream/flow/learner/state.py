@@ -73,6 +73,11 @@ class LearnerState(Numbers, kw_only=True):
     newest: Predictor | None = None
     """The newest snapshot, if it is compiled."""
 
+    @property
+    def next_entry(self) -> int:
+        """Number of the next entry: of the next row, without `explain.unlabelled`."""
+        return self.rows if self.entries is None or self.entries.next is None else self.entries.next
+
     @classmethod
     def new(cls, settings: Settings, stream: str) -> "LearnerState":
         """Return the state before the first event."""

@@ -8,7 +8,6 @@ A state is plain if its model learns in compiled code, or is already trained, an
 
 from array import array
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Final, Literal
@@ -38,11 +37,11 @@ from glasstream.models.predictors.predictor import Predictor
 from glasstream.models.river.catalogue import takes_text
 from glasstream.models.stream_model import StreamModel
 from glasstream_topics import frames
-from glasstream_topics.events import LARGEST, Value
+from glasstream_topics.events import LARGEST
 from glasstream_topics.events_dead import Reason
 
 KIND: Final = "stream-state"
-VERSION: Final = 1
+VERSION: Final = 2
 _OF: Final = "state of a stream"
 _Target = Literal["number", "boolean", "text"]
 _TARGETS: Final[dict[_Target, type]] = {"number": float, "boolean": bool, "text": str}
@@ -80,8 +79,6 @@ class StreamState:
 
 
 class _Unlabelled(msgspec.Struct, forbid_unknown_fields=True):
-    x: list[tuple[str, Value]]
-    """Features, in the states of a release that kept them by name; today they are arrays."""
     label: str | None
     value: Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
     ts: int | None
@@ -300,7 +297,7 @@ def _kept(kept: Unlabelled | None) -> _Unlabelled | None:
     if kept is None:
         return None
     said = kept.prediction.probabilities
-    return _Unlabelled([], kept.label, kept.value, kept.ts, None if said is None else [*said.items()])
+    return _Unlabelled(kept.label, kept.value, kept.ts, None if said is None else [*said.items()])
 
 
 def _waiting_arrays(kept: Sequence[KeptFeatures]) -> dict[str, Array]:
@@ -395,12 +392,8 @@ def _waiting(
     within = not numbers or seqs - settings.labels.window <= numbers[0] <= numbers[-1] < seqs
     require(ascending and within and (found.begun or not numbers), "the newest events of the stream", _OF)
     require(len({event_id for event_id, _, _ in found.waited}) == len(numbers), "distinct ids", _OF)
-    waits = [kept for _, _, kept in found.waited if kept is not None]
-    if any(kept.x for kept in waits):
-        require(not arrays, "the features of waiting events once", _OF)
-        features_of = iter(_named_features(waits, features))
-    else:
-        features_of = iter(_kept_features(arrays, len(waits), features) if waits else ())
+    waits = sum(kept is not None for _, _, kept in found.waited)
+    features_of = iter(_kept_features(arrays, waits, features) if waits else ())
     waiting: Waiting[Unlabelled] = Waiting(settings.labels.window, settings.limits.waiting_bytes)
     before: tuple[str, ...] = ()
     for event_id, seq, kept in found.waited:
@@ -417,19 +410,6 @@ def _waiting(
     waiting.begun, waiting.joined, waiting.missed = found.begun, found.joined, found.missed
     waiting.dropped = found.dropped
     return waiting
-
-
-def _named_features(waits: Sequence[_Unlabelled], features: FeatureTable) -> list[KeptFeatures]:
-    """Return the features of each waiting event in the state of a release that kept them by name."""
-    trial = deepcopy(features)
-    kept = []
-    for one in waits:
-        x = dict(one.x)
-        trial.encode_again(x)
-        kept.append(trial.keep(x))
-    seen = trial.names == features.names and trial.categories == features.categories
-    require(seen, "events with features that the stream has had", _OF)
-    return kept
 
 
 def _newest(

@@ -10,7 +10,7 @@ import numpy as np
 
 from glasstream.base.errors import BrokerError
 from glasstream.explain.sizes import pieces, sizes
-from glasstream.flow.learner.learner import ModelVersion
+from glasstream.flow.learner.outbox import ModelVersion
 from glasstream.flow.learner.state import NEVER
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress

@@ -138,7 +138,7 @@ class Checkpoints:
         place = Checkpoint(
             stream=stream,
             epoch=learner.epoch,
-            rows=learner.entries,
+            rows=learner.state.next_entry,
             seqs=learner.state.seqs,
             offset=offset,
             used=used,
@@ -151,8 +151,8 @@ class Checkpoints:
         self._records += [ProducerRecord(self._topic, key, value, self._partition) for key, value in pairs]
         self._records += self._superseded
         self._superseded = []
-        kept = self._kept.setdefault(stream, {})
-        kept[learner.entries] = max(len(pairs), kept.get(learner.entries, 0))  # the new one may replace a longer one
+        kept, row = self._kept.setdefault(stream, {}), learner.state.next_entry
+        kept[row] = max(len(pairs), kept.get(row, 0))  # the new one may replace a longer one
         self._end_old(stream, learner.epoch)
         self._as_of[stream] = offset
         self._changed.pop(stream, None)

@@ -25,7 +25,8 @@ from glasstream.base.errors import LostInputError, UnavailableError
 from glasstream.base.sparse import logged
 from glasstream.events.message import Message, Position, Rejections
 from glasstream.flow.learner.dead_letters import dead_letter
-from glasstream.flow.learner.learner import Outbox, StreamLearner
+from glasstream.flow.learner.learner import StreamLearner
+from glasstream.flow.learner.outbox import Outbox
 from glasstream.flow.learner.partition import BLOCK_EVENTS, PartitionLearner
 from glasstream.flow.learner.pushed import Decisions, File, PushedModels, Trial, no_files, untried
 from glasstream.flow.learner.stream_state import StreamState
@@ -305,7 +306,7 @@ class LearnerTask:
                 since_look = self._look_every
             if since_look >= self._look_every:
                 since_look = 0
-                if self._backlog.full(learner.stream, learner.entries + self._look_every):
+                if self._backlog.full(learner.stream, learner.state.next_entry + self._look_every):
                     if self.settings.limits.lag == "shed":
                         self._shed(learner)
                     if self.settings.limits.lag == "wait" or self._backlog.exhausted:
@@ -379,7 +380,7 @@ class LearnerTask:
                 learner.stream, learner.state.rows, self.bounds_hit,
             )  # fmt: skip
         self.core.cut()
-        while self._backlog.full(learner.stream, learner.entries + self._look_every):
+        while self._backlog.full(learner.stream, learner.state.next_entry + self._look_every):
             await self._progress.moved()
         self._holding_back = False
 
@@ -474,8 +475,8 @@ class LearnerTask:
                 continue
             learner = self.core.streams[name].learner
             row = self._progress.aggregated(name, learner.epoch)
-            row = self.settings.explain.first_row if row is None else min(row, learner.entries)
-            stall = self._stalls.setdefault(name, _Stall(row, learner.entries, learner.state.seqs))
+            row = self.settings.explain.first_row if row is None else min(row, learner.state.next_entry)
+            stall = self._stalls.setdefault(name, _Stall(row, learner.state.next_entry, learner.state.seqs))
             stall.times, stall.blocks = standstill.times, self._backlog.repair(name)
             due += 1
             if due > _NAMED:
@@ -577,7 +578,7 @@ class LearnerTask:
                     counts=_counts(stream.learner),
                     after=stream.after,
                     stalled=self._stalls_sent.get(name, ""),
-                    entries=stream.learner.entries if self.settings.explain.every_event else None,
+                    entries=stream.learner.state.next_entry if self.settings.explain.every_event else None,
                     model=stream.learner.state.pushed or "",
                     refused=self.core.refused.get(name, []),
                     newest=stream.newest,
@@ -620,7 +621,7 @@ class LearnerTask:
             yield Sample(catalogue.MODEL_VERSION, learner.state.version, of)
             aggregated = self._progress.aggregated(name, learner.epoch)
             aggregated = self.settings.explain.first_row if aggregated is None else aggregated
-            yield Sample(catalogue.ROWS_AHEAD, max(0, learner.entries - aggregated), of)
+            yield Sample(catalogue.ROWS_AHEAD, max(0, learner.state.next_entry - aggregated), of)
             yield Sample(catalogue.RETYPED, learner.state.features.counts.retyped, of)
             yield Sample(catalogue.OVER_LIMIT, learner.state.features.counts.over_limit, of)
             if learner.score is not None:
