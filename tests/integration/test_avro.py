@@ -211,7 +211,7 @@ def test_nothing_is_lost_while_the_registry_or_a_later_record_makes_the_worker_w
     deployment = publishing(deploy, schema_registry, "avro.topics=drift,novelty", "avro.register=false")
     copy, subject = f"{prefix}novelty.avro", f"{prefix}novelty.avro-value"
     stages, registered = Stages(kafka, prefix), client(schema_registry)
-    record = checked_in("novelty.v1.alarm.json")
+    record = checked_in("novelty.v2.alarm.json")
     stages.write([(novelty.TOPIC, b"s", record, stages.began), (novelty.TOPIC, b"s", b"{", stages.began + 1)])
 
     deployment.start("avro", "wrong", **{LOGIN: f"{schema_registry.login}?"})
@@ -221,13 +221,13 @@ def test_nothing_is_lost_while_the_registry_or_a_later_record_makes_the_worker_w
     with schema_registry.paused():
         deployment.start("avro", "right", **login)
         wait_for("the registry does not answer", lambda: says(deployment, "right", schema_registry.address))
-    wait_for("the schema is missing", lambda: says(deployment, "right", subject, "novelty.v1.avsc"))
+    wait_for("the schema is missing", lambda: says(deployment, "right", subject, "novelty.v2.avsc"))
     assert end(kafka, copy) == 0
 
     def count() -> int:
         return sum(map(len, messages(kafka, copy).values()))
 
-    registered.register_schema(subject, Schema(schema.path_of("novelty.v1.avsc").read_text(), "AVRO"))
+    registered.register_schema(subject, Schema(schema.path_of("novelty.v2.avsc").read_text(), "AVRO"))
     wait_for("the copy", lambda: count() == 1)
     wait_for("damaged", lambda: total(metrics(deployment, "right"), "damaged_messages_total") == 1)
     assert f"skipping {prefix}novelty" in deployment.log("right")

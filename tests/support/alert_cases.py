@@ -720,7 +720,7 @@ _NOVELTY: Final = (
         [4, 16, 20],
         (
             {"stream": "trades"},
-            "trades: the share of flagged events has changed",
+            "trades: the share of novel events has changed",
         ),
         played=True,
     )

@@ -327,6 +327,7 @@ def novel_event(alarm: bool = False) -> bytes:
         map_version=999,
         attribution={"price": -0.5, "day": 0.25},
         alarm=novelty.Alarm(before=0.0625, after=0.5, width=64) if alarm else None,
+        held_threshold=0.625,
     )
 
 
@@ -365,6 +366,7 @@ def usual_event() -> bytes:
         threshold=1.25,
         flagged=False,
         map_version=999,
+        held_threshold=0.625,
     )
 
 
@@ -585,9 +587,9 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "incidents.v2.json": lambda: incidents.encode(incident()),
     "attributions.v1.json": attribution,
     "attributions.v1.regression.json": lambda: attribution(regression=True),
-    "novelty.v1.json": usual_event,
-    "novelty.v1.flagged.json": novel_event,
-    "novelty.v1.alarm.json": lambda: novel_event(alarm=True),
+    "novelty.v2.json": usual_event,
+    "novelty.v2.flagged.json": novel_event,
+    "novelty.v2.alarm.json": lambda: novel_event(alarm=True),
     "effects.v1.json": curve,
     "effects.v1.categories.json": curve_of_categories,
     "explain.requests.v1.bin": lambda: requests.encode(block()),

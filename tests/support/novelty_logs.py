@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -10,6 +11,7 @@ import orjson
 from glasstream.app.configuration import load
 from glasstream.detect.novelty.fit import fit
 from glasstream.events.message import Message
+from glasstream.events.sources.csv_file import CsvFile
 from glasstream.flow.novelty.partition import PartitionDetector
 from glasstream.flow.settings import Settings
 from glasstream_topics import novelty
@@ -66,6 +68,14 @@ def told(core: PartitionDetector, log: Iterable[Message]) -> list[bytes]:
 
 def whole(made: list[dict[str, Any]], size: int, *assignments: str) -> list[bytes]:
     return told(PartitionDetector(watch(*assignments)), packed(made, size))
+
+
+def of_data_set(path: Path, rows: int, *assignments: str) -> list[Novelty]:
+    """Return the records of the first rows of a data set, with the default settings except those that are given."""
+    source = CsvFile(path, "target", "s", rows)
+    source.look(None)
+    core = PartitionDetector(load(assignments=["topics.events=1", *assignments]))
+    return read(told(core, packed([*source.events()], 50)))
 
 
 def read(records: Iterable[bytes]) -> list[Novelty]:

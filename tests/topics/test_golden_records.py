@@ -98,8 +98,8 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
         *("schema_version", "epoch", "stream", "seq", "id", "indicator", "baseline", "threshold", "flagged"),
         "map_version",
     ]
-    assert fields(usual_event()) == scored
-    assert fields(novel_event(alarm=True)) == [*scored, "attribution", "alarm"]
+    assert fields(usual_event()) == [*scored, "held_threshold"]
+    assert fields(novel_event(alarm=True)) == [*scored, "attribution", "alarm", "held_threshold"]
 
 
 def test_events_are_read() -> None:
@@ -230,7 +230,7 @@ def test_incidents_of_version_1_are_read() -> None:
 
 def test_novelty_is_read() -> None:
     usual, flagged, alarmed = (
-        novelty.decode(checked_in(f"novelty.v1{name}.json")) for name in ("", ".flagged", ".alarm")
+        novelty.decode(checked_in(f"novelty.v2{name}.json")) for name in ("", ".flagged", ".alarm")
     )
     assert (usual.seq, usual.indicator, usual.flagged, usual.attribution, usual.alarm) == (1204, 0.5, False, None, None)
     assert (flagged.baseline, flagged.threshold, flagged.flagged, flagged.map_version) == (0.75, 1.25, True, 999)

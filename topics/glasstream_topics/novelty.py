@@ -12,14 +12,16 @@ _Distance = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Alarm(msgspec.Struct, frozen=True):
-    """The share of flagged events has changed.
+    """More or fewer events than before are novel.
+
+    It is found with a threshold that follows the stream ten times more slowly than `threshold` does.
 
     Attributes
     ----------
     before
-        share of flagged events before the change, as the detector sees it.
+        share of events beyond that threshold before the change, as the detector sees it.
     after
-        share of flagged events after the change.
+        share of events beyond that threshold after the change.
     width
         number of events after the change, up to and including this one.
     """
@@ -49,7 +51,8 @@ class Novelty(Shown, msgspec.Struct, frozen=True):
     baseline
         Euclidean distance, in standardised features, to the k-th nearest reference event.
     threshold
-        threshold of the indicator; in-distribution events exceed it at the configured rate.
+        threshold of the indicator. It follows the stream, so that in the long run the configured share of the events
+        exceeds it.
     flagged
         whether the indicator exceeds the threshold.
     map_version
@@ -58,10 +61,13 @@ class Novelty(Shown, msgspec.Struct, frozen=True):
         slope of the map in each feature, by name, for one standard deviation of a number, or for having the category.
         Only flagged events have it, if `novelty.attribution` is on.
     alarm
-        present if the share of flagged events changes with this event.
+        present if the share of novel events has changed.
+    held_threshold
+        threshold for events like those of the map's window. The events of a stream that has moved away from the
+        window exceed it more often. Records of version 1 lack it: their `threshold` is this one.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     epoch: Natural
     stream: str
     seq: Natural
@@ -73,6 +79,7 @@ class Novelty(Shown, msgspec.Struct, frozen=True):
     map_version: Natural
     attribution: dict[str, float] | None = None
     alarm: Alarm | None = None
+    held_threshold: _Distance | None = None
 
 
 JSON: Final = Json("novelty", Novelty)

@@ -136,7 +136,7 @@ def test_novelty_is_counted_if_it_is_asked_for() -> None:
     one.add("novelty", [novel(1_199, False), novel(1_200, False), novel(1_201, True)])
     one.add("novelty", [novel(1_202, False, novelty.Alarm(before=0.0, after=0.5, width=2))])
     one.table(1.0)
-    said = "novelty: 4 events scored, 1 of them flagged (25.0%), alarms on that share: 1, from event 1,202 to 1,202"
+    said = "novelty: 4 events scored, 1 of them flagged (25.0%), alarms: 1, from event 1,202 to 1,202"
     assert said in shown.getvalue()
     one, shown = report(200)
     one.add("predictions", [prediction(0, 1.0, 0.5)])

@@ -216,7 +216,7 @@ def publisher(*assignments: str) -> AvroPublisher:
 
 def test_damaged_messages_are_counted_and_the_others_published_in_order(caplog: pytest.LogCaptureFixture) -> None:
     worker = publisher()
-    good = checked_in("novelty.v1.json")
+    good = checked_in("novelty.v2.json")
     log = [
         message(b"{" if n % 10 == 3 else good, n, "glasstream.novelty", key=b"%d" % n, partition=n % 2, timestamp=5 + n)
         for n in range(100)
@@ -315,7 +315,7 @@ SUBJECT = "glasstream.novelty.avro-value"
 
 
 def id_of(found: Subjects, made: dict[str, Any] | None = None) -> int:
-    return found.id_of(SUBJECT, made or avro.schema(novelty.TOPIC), "novelty.v1.avsc")
+    return found.id_of(SUBJECT, made or avro.schema(novelty.TOPIC), "novelty.v2.avsc")
 
 
 def test_a_schema_is_registered_once_whatever_its_texts(schemas: Registry) -> None:
@@ -332,10 +332,10 @@ def test_a_schema_is_registered_once_whatever_its_texts(schemas: Registry) -> No
 
 def test_a_schema_that_is_not_to_be_registered_is_waited_for(schemas: Registry) -> None:
     found = subjects(schemas, register=False)
-    with pytest.raises(UnavailableError, match=rf"no version of the subject {SUBJECT} .*novelty\.v1\.avsc"):
+    with pytest.raises(UnavailableError, match=rf"no version of the subject {SUBJECT} .*novelty\.v2\.avsc"):
         id_of(found)
     assert not schemas.subjects
-    file = schema.path_of("novelty.v1.avsc").read_text()
+    file = schema.path_of("novelty.v2.avsc").read_text()
     number = SchemaRegistryClient({"url": schemas.address}).register_schema(SUBJECT, Schema(file, "AVRO"))
     assert id_of(found) == number
 

@@ -280,7 +280,7 @@ def novelty_part(history: StreamHistory) -> dict[str, Any]:
         "flagged": watch.flagged,
         "recent_rate": sum(watch.recent) / len(watch.recent) if watch.recent else None,
         "recent_events": len(watch.recent),
-        "threshold": last and last.threshold,
+        "away": last.threshold / last.held_threshold if last and last.held_threshold else None,
         "last_seq": last and last.seq,
         "map_version": last and last.map_version,
         "examples": [_example(one) for one in reversed(watch.examples)],

@@ -100,7 +100,7 @@ class _Stream:
     scored: int = 0
     flagged: int = 0
     flag_alarms: list[int] = field(default_factory=list)
-    """seq of each event at which the share of flagged events had changed."""
+    """seq of each event of an alarm of the novelty detector."""
 
     def explained(self) -> tuple[int, float]:
         """Return the number of explained rows, and the coverage."""
@@ -359,7 +359,7 @@ class Report:
             alarms += f", from event {min(stream.flag_alarms):,} to {max(stream.flag_alarms):,}"
         self._say(
             f"novelty: {stream.scored:,} events scored, {stream.flagged:,} of them flagged "
-            f"({stream.flagged / stream.scored:.1%}), alarms on that share: {alarms}"
+            f"({stream.flagged / stream.scored:.1%}), alarms: {alarms}"
         )
 
     def _stream(self, name: str, epoch: int) -> _Stream:

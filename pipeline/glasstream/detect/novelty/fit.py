@@ -52,6 +52,10 @@ class Request:
     texts: tuple[int, ...]
 
 
+_LEAST = 1e-9
+"""Smallest threshold, in units of the target or in log-odds. It is needed where all held-out events are copies."""
+
+
 def fit(request: Request, settings: NoveltySettings, seed: int) -> bytes:
     """Return the encoded map, or the encoded reason why this window has none, for
     `glasstream.detect.novelty.scorer.decode`.
@@ -85,7 +89,7 @@ def fit(request: Request, settings: NoveltySettings, seed: int) -> bytes:
         ]
         indicators = held_against(maps, encoded, positives[0], settings.neighbours)
         calibrating = measured(indicators, encoding.encode(request.rows[order[:held]]), unit).max(axis=0)
-        threshold = calibrate(calibrating, settings.rate).value
+        threshold = max(calibrate(calibrating, settings.rate).value, _LEAST * unit)
     except (InputError, ModelError) as error:
         return no_map(request.seq, str(error))
     return encode(Scorer(request.seq, encoding, indicators, unit, threshold), encoded, positives[0])

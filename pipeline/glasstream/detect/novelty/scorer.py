@@ -48,8 +48,6 @@ class Scores(NamedTuple):
     """float64[n] indicators in units of the target or in log-odds; the largest one if there are several maps."""
     baselines: Floats
     """float64[n] baseline indicators."""
-    flags: NDArray[np.bool_]
-    """bool[n] flags: whether the indicator exceeds the threshold."""
     maps: NDArray[np.int64]
     """int64[n] index of the map with the largest indicator; 0 if there is one map."""
 
@@ -69,7 +67,7 @@ class Scorer:
     unit
         Factor of the indicators: the target's standard deviation; 1 for classes.
     threshold
-        Threshold of the indicators, in that unit.
+        Threshold of the indicators for events like the window, in that unit.
     """
 
     version: int
@@ -90,7 +88,7 @@ class Scorer:
         highest = all_scores.argmax(axis=0)
         indicators = all_scores.max(axis=0)
         baselines = self.indicators[0].baseline(encoded)
-        return Scores(indicators, baselines, indicators > self.threshold, highest)
+        return Scores(indicators, baselines, highest)
 
     def attributions(self, rows: Floats, maps: Sequence[int]) -> list[list[float]]:
         """Return the slopes of the given map at each row, per feature.
@@ -184,7 +182,7 @@ def decode(data: bytes | memoryview, settings: NoveltySettings) -> Scorer | str:
     fits = all(size <= largest for size, largest in zip(sizes, most, strict=True))
     form.expect(fits, f"at most {most} rows, maps, learners and neighbours", sizes, _OF)
     unit, threshold = found["numbers"].tolist()
-    form.expect(unit > 0.0, "a unit above 0", unit, _OF)
+    form.expect(unit > 0.0 and threshold > 0.0, "a unit and a threshold above 0", (unit, threshold), _OF)
     try:
         indicators = held_against(stored.maps, found["reference"], found["targets"], saved.neighbours)
     except (InputError, ModelError) as error:

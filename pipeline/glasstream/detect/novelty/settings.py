@@ -45,7 +45,7 @@ class NoveltySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     neighbours
         Number k of nearest labelled events with which an event is compared.
     rate
-        Share of in-distribution events that may be flagged.
+        Share of the events of a stream that are flagged in the long run.
     categories
         Number of categories of a text feature that a map distinguishes: the most frequent ones in the window.
     classes
@@ -53,7 +53,7 @@ class NoveltySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     attribution
         Name, for each flagged event, the features to which the map is most sensitive.
     delta
-        Significance level δ of ADWIN on the flags.
+        Significance level δ of ADWIN on the events that are beyond the threshold.
     test_interval
         Number of events between two tests of ADWIN.
     grace

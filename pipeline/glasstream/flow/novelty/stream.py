@@ -20,6 +20,8 @@ from glasstream.base.form import MOST, Count, Field
 from glasstream.detect.drift.adwin import Adwin
 from glasstream.detect.novelty import scorer as codec
 from glasstream.detect.novelty.fit import Request
+from glasstream.detect.novelty.level import ALARMS, FLAGS, LEAST, follow
+from glasstream.detect.novelty.level import MOST as MOST_LEVEL
 from glasstream.detect.novelty.scorer import Scorer
 from glasstream.detect.novelty.window import ROWS, Labelled, Window, WindowMeta, check_targets, matrix
 from glasstream.events.admission import Accepted, Admission, Task, check_saved
@@ -32,7 +34,9 @@ from glasstream_topics.events import LARGEST, Event
 from glasstream_topics.labels import Label
 
 _KINDS: Final = {"number": float, "boolean": bool, "text": str}
-_COUNTS: Final = ("labelled", "next_due", "scored", "flagged", "alarms", "fitted", "unfitted")
+_NUMBERS: Final = (
+    "labelled", "next_due", "scored", "flagged", "alarms", "level", "slow_level", "fitted", "unfitted",
+)  # fmt: skip
 """Names of the numeric attributes that the state contains."""
 _OF: Final = "novelty detector"
 _WAITING: Final = {
@@ -62,6 +66,9 @@ class _Pending(msgspec.Struct, forbid_unknown_fields=True):
     texts: list[int]
 
 
+_Level = Annotated[float, msgspec.Meta(ge=LEAST, le=MOST_LEVEL)]
+
+
 class _Meta(msgspec.Struct, forbid_unknown_fields=True):
     """JSON values of the state of a stream."""
 
@@ -81,6 +88,8 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
     scored: Count
     flagged: Count
     alarms: Count
+    level: _Level
+    slow_level: _Level
     fitted: Count
     unfitted: Count
 
@@ -124,6 +133,10 @@ class StreamDetector:
     scored: int = 0
     flagged: int = 0
     alarms: int = 0
+    level: float = 0.0
+    """Level of the threshold of the flags: see `glasstream.detect.novelty.level`."""
+    slow_level: float = 0.0
+    """Level of the threshold of the alarms."""
     fitted: int = 0
     """Number of maps that have been used."""
     unfitted: int = 0
@@ -238,11 +251,14 @@ class StreamDetector:
         width = scorer.features
         matrix = np.array([row[:width] for row in rows], np.float64)
         scores = scorer.score(matrix)
-        flags = scores.flags.tolist()
-        raised = self.detector.update(scores.flags[:, np.newaxis].astype(np.float64), self.settings.novelty.detector)
+        indicators, held, rate = scores.indicators.tolist(), scorer.threshold, self.settings.novelty.rate
+        self.level, thresholds = follow(self.level, indicators, held, FLAGS, rate)
+        self.slow_level, slow = follow(self.slow_level, indicators, held, ALARMS, rate)
+        beyond = (scores.indicators > np.array(slow))[:, np.newaxis].astype(np.float64)
+        raised = self.detector.update(beyond, self.settings.novelty.detector)
         alarms = {alarm.row: novelty.Alarm(alarm.before, alarm.after, alarm.width) for alarm in raised}
         slopes: dict[int, dict[str, float]] = {}
-        flagged = np.flatnonzero(scores.flags)
+        flagged = np.flatnonzero(scores.indicators > np.array(thresholds))
         if self.settings.novelty.attribution and len(flagged):
             names = self.features.names[:width]
             given = scorer.attributions(matrix[flagged], scores.maps[flagged].tolist())
@@ -252,7 +268,7 @@ class StreamDetector:
         self.scored += len(batch)
         self.flagged += len(flagged)
         self.alarms += len(alarms)
-        numbers = zip(batch, scores.indicators.tolist(), scores.baselines.tolist(), flags, strict=True)
+        numbers = zip(batch, indicators, scores.baselines.tolist(), thresholds, strict=True)
         return [
             PlacedRecord(
                 place,
@@ -263,14 +279,15 @@ class StreamDetector:
                     id=event_id,
                     indicator=indicator,
                     baseline=baseline,
-                    threshold=scorer.threshold,
-                    flagged=flag,
+                    threshold=threshold,
+                    held_threshold=held,
+                    flagged=indicator > threshold,
                     map_version=scorer.version,
                     attribution=slopes.get(row),
                     alarm=alarms.get(row),
                 ),
             )
-            for row, ((place, seq, event_id), indicator, baseline, flag) in enumerate(numbers)
+            for row, ((place, seq, event_id), indicator, baseline, threshold) in enumerate(numbers)
         ]
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -291,7 +308,7 @@ class StreamDetector:
             "waiting": waiting,
             "pending": None,
             "detector": detector,
-            **{name: getattr(self, name) for name in _COUNTS},
+            **{name: getattr(self, name) for name in _NUMBERS},
         }
         made = {f"window/{name}": array for name, array in arrays.items()}
         made |= {f"waiting/{name}": array for name, array in awaited.items()}
@@ -337,7 +354,7 @@ class StreamDetector:
         made.window.restore(saved.window, form.part("window/", arrays), saved.seqs, made.features, known)
         _restore_waiting(made.waiting, saved.waiting, form.part("waiting/", arrays), saved.seqs, made.features)
         made.detector = Adwin.restore(saved.detector, form.part("detector/", arrays), settings.novelty.detector, 1)
-        for name in _COUNTS:
+        for name in _NUMBERS:
             setattr(made, name, getattr(saved, name))
         latest = max(settings.novelty.window, saved.labelled + settings.novelty.stride)
         form.expect(saved.next_due <= latest, f"the next map at {latest} labels at most", saved.next_due, _OF)

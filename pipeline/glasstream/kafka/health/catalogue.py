@@ -158,7 +158,7 @@ SCORED: Final = _counter(
     "events_scored", "Events scored since the stream began; scoring starts with the first map.", "stream"
 )
 FLAGGED: Final = _counter("events_flagged", "Events flagged since the stream began.", "stream")
-NOVELTY_ALARMS: Final = _counter("novelty_alarms", "Alarms on the share of flagged events.", "stream")
+NOVELTY_ALARMS: Final = _counter("novelty_alarms", "Alarms: more or fewer events than before are novel.", "stream")
 MAP_VERSION: Final = _gauge("map_version", "seq of the newest event in the window of the current map.", "stream")
 MAPS: Final = _counter("maps", "Maps put into service since the stream began.", "stream")
 NO_MAP: Final = _counter("windows_without_map", "Windows to which no map could be fitted.", "stream")

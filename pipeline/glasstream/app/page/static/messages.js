@@ -269,7 +269,7 @@
  * @property {number} flagged
  * @property {number | null} recent_rate
  * @property {number} recent_events
- * @property {number | null} threshold
+ * @property {number | null} away threshold, as a multiple of that of the map's window
  * @property {number | null} last_seq
  * @property {number | null} map_version
  * @property {Example[]} examples newest first

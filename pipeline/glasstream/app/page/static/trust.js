@@ -49,7 +49,11 @@ export class TrustPanel {
       start: Math.max(0, one.seq - one.width),
     }));
     tiles("trust-tiles", [
-      [`looked strange, of the last ${count(novelty.recent_events)}`, percent(novelty.recent_rate)],
+      [
+        `looked strange, of the last ${count(novelty.recent_events)}`,
+        percent(novelty.recent_rate),
+        novelty.away ? `beyond ${number(novelty.away)} × what recent labelled events keep to` : "",
+      ],
       [
         "of all events",
         percent(novelty.flagged / novelty.events),
