@@ -136,7 +136,8 @@ TYPES = {
 ANOTHER = {
     "explain.methods": "ipdp", "drift.watch": "loss", "drift.detector": "kswin", "novelty.held": "0.5",
     "worker.heartbeat_seconds": "77", "notify.page": "https://page.example.org/",
-    "intake.features": "a", "intake.where": "a=b", "intake.labels_where": "a=b", "intake.id": "@key", "intake.stream": "@key", "intake.ts": "a", "intake.types": "a=text",
+    "intake.where": "a=b", "intake.labels_where": "a=b", "intake.features": "a", "intake.id": "@key",
+    "intake.stream": "@key", "intake.ts": "a", "intake.types": "a=text",
     "intake.labels_format": "json", "intake.registry": "https://registry.example.org",
     "notify.statuses": "over", "notify.verdicts": "unclear",
     "avro.registry": "https://registry.example.org", "avro.topics": "drift",
