@@ -5,7 +5,7 @@
 Short streams get smaller windows. One JSON object a data set:
 
 - `scored`: events with a record; `maps`: maps that scored them
-- `flagged`: share of flagged events (goal: 0.005 to 0.02)
+- `flagged`: share of flagged events (goal from 1,000 scored events on: 0.005 to 0.02)
 - `most`: largest share in 1,000 events that follow each other
 - `beyond`: share of events beyond the threshold of their map, which does not follow the stream
 - `alarms`: number of alarms
@@ -56,7 +56,7 @@ def main() -> int:
             "alarms": sum(record.alarm is not None for record in records),
         }  # fmt: skip
         print(json.dumps(line), flush=True)
-        bad += not 0.005 <= share <= 0.02
+        bad += len(flags) >= span == 1_000 and not 0.005 <= share <= 0.02
     return 1 if bad else 0
 
 

@@ -6,11 +6,14 @@ cache of their own (NUMBA_BOUNDSCHECK=0 takes those that the tests use). The exi
 """
 
 import argparse
+import multiprocessing
 import os
 import secrets
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 
 # Before numba is imported.
@@ -18,10 +21,13 @@ if os.environ.setdefault("NUMBA_BOUNDSCHECK", "1") == "1":
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir(), f"glasstream-fuzz-{os.getuid()}")))
 
 from tests.fuzz.harness import Outcome, fuzz, one
+from tests.fuzz.target import Target
 from tests.fuzz.targets import targets
 
 _SHOWN = 20
 """Findings that are printed for each target."""
+_SLICE = 400
+"""Mutations that a process gets at once."""
 _LEAST = 20
 """Mutations of a target at least: those of slow targets have small shares."""
 
@@ -32,6 +38,7 @@ def main() -> int:
     parser.add_argument("--mutations", type=int, default=10_000, help="number of mutations of all targets together")
     parser.add_argument("--seed", type=int, help="seed of the mutations; a new one by default, which is printed")
     parser.add_argument("--targets", default=",".join(known), help=f"targets, of {', '.join(known)}; default: all")
+    parser.add_argument("--processes", type=int, default=1, help="processes that run mutations at the same time")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="repeat one mutation, without a child process")
     arguments = parser.parse_args()
     seed = secrets.randbits(32) if arguments.seed is None else arguments.seed
@@ -42,13 +49,12 @@ def main() -> int:
     print(f"seed {seed}, NUMBA_BOUNDSCHECK={os.environ['NUMBA_BOUNDSCHECK']}", flush=True)
     findings = 0
     for name in names:
-        target = known[name]()
         if arguments.only is not None:
-            print(name, one(target, seed, arguments.only))
+            print(name, one(known[name](), seed, arguments.only))
             continue
         count = max(_LEAST, round(arguments.mutations * known[name].share / weight))
         started = time.monotonic()
-        outcome = fuzz(target, seed, 0, count, _progress(name, count))
+        outcome = _in_processes(name, seed, count, arguments.processes)
         took = time.monotonic() - started
         counts = ", ".join(f"{word} {number:,}" for word, number in sorted(outcome.counts.items()))
         print(f"{name}: {count:,} mutations in {took:.0f} s: {counts}", flush=True)
@@ -59,17 +65,30 @@ def main() -> int:
     return 1 if findings else 0
 
 
-def _progress(name: str, count: int):  # type: ignore[no-untyped-def]
-    """Return a function that prints a line a minute."""
-    last = time.monotonic()
+def _in_processes(name: str, seed: int, count: int, processes: int) -> Outcome:
+    """Run the mutations of a target, and print a line a minute."""
+    outcome, done, last = Outcome(), 0, time.monotonic()
+    slices = [(first, min(_SLICE, count - first)) for first in range(0, count, _SLICE)]
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+        for (_, size), found in zip(
+            slices, pool.map(partial(_slice, name, seed), *zip(*slices, strict=True)), strict=True
+        ):
+            outcome.counts += found.counts
+            outcome.findings += found.findings
+            done += size
+            if time.monotonic() - last > 60:
+                last = time.monotonic()
+                print(f"{name}: {done:,} of {count:,}, {len(outcome.findings)} findings", file=sys.stderr, flush=True)
+    return outcome
 
-    def progress(done: int, outcome: Outcome) -> None:
-        nonlocal last
-        if time.monotonic() - last > 60:
-            last = time.monotonic()
-            print(f"{name}: {done:,} of {count:,}, {len(outcome.findings)} findings", file=sys.stderr, flush=True)
 
-    return progress
+def _slice(name: str, seed: int, first: int, count: int) -> Outcome:
+    return fuzz(_made(name), seed, first, count)
+
+
+@cache
+def _made(name: str) -> Target:
+    return next(target for target in targets() if target.name == name)()
 
 
 if __name__ == "__main__":

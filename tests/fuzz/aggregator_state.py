@@ -48,5 +48,5 @@ class AggregatorStatesOfKswin(AggregatorStates):
     """The same with the detector of River."""
 
     name = "aggregator_state_kswin"
-    share = 0.1
+    share = 0.05
     assignments = ("drift.detector=kswin", "drift.watch=loss", "explain.methods=ipfi")

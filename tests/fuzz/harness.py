@@ -41,22 +41,12 @@ class Outcome:
             self.findings.append((number, finding))
 
 
-def fuzz(
-    target: Target, seed: int, first: int, count: int, progress: Callable[[int, Outcome], None] | None = None
-) -> Outcome:
-    """Run the mutations `first` to `first + count - 1` of a seed. A number and the seed repeat one mutation exactly.
-
-    Parameters
-    ----------
-    progress
-        Called after each child, with the number of mutations that are done.
-    """
+def fuzz(target: Target, seed: int, first: int, count: int) -> Outcome:
+    """Run the mutations `first` to `first + count - 1` of a seed. A number and the seed repeat one mutation exactly."""
     outcome = Outcome()
     number, end = first, first + count
     while number < end:
         number = _in_child(target, seed, number, min(number + _CHUNK, end), outcome)
-        if progress is not None:
-            progress(number - first, outcome)
     return outcome
 
 

@@ -14,7 +14,7 @@ class OnnxFiles(Target):
 
     name = "onnx_files"
     refused = (ModelError,)
-    share = 8.0
+    share = 6.0
 
     def __init__(self) -> None:
         self._files = unharmed()

@@ -15,7 +15,7 @@ class AnyRequest(Target):
 
     name = "request"
     refused = (FrameError,)
-    share = 2.0
+    share = 4.0
     mib = 512
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ class Snapshots(Target):
 
     name = "snapshot"
     refused = (FrameError, AuthenticationError, ModelError)
-    share = 2.0
+    share = 4.0
     mib = 1_024
 
     def __init__(self) -> None:
