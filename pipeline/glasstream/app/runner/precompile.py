@@ -14,7 +14,6 @@ from multiprocessing import get_context
 from typing import Any, Final, NamedTuple
 
 from glasstream.app.configuration import load
-from glasstream.detect.gbmap.neighbours import LARGE
 from glasstream.events.message import Message
 from glasstream.explain.attributions import mixtures
 from glasstream.flow.aggregator.stream import StreamAggregator
@@ -59,7 +58,6 @@ class Case(NamedTuple):
     target: str
     """Kind of the target: ``two`` or ``three`` classes, or a ``number``."""
     settings: dict[str, str]
-    rows: int = ROWS
 
 
 _ALL: Final = ",".join(METHODS)
@@ -89,17 +87,7 @@ CASES: Final = (
         )
     ),
     Case("number", {"model.name": "linear", "explain.methods": _ALL, "explain.loss": "absolute"}),
-    Case(
-        "two",
-        {
-            "model.name": "linear",
-            "explain.methods": "ipfi,novelty",
-            "novelty.window": str(LARGE + 200),
-            "novelty.held": "0.2",
-            "novelty.stride": str(LARGE + 200),
-        },
-        rows=LARGE + 408,
-    ),  # enough neighbours to search a tree
+    Case("two", {"model.name": "linear", "explain.methods": "ipfi,novelty", "novelty.held": "0.2"}),
 )
 """Cases that cover every alternative of a setting once, and each bundled model with each task."""
 
@@ -143,7 +131,7 @@ def settings_of(case: Case) -> Settings:
 def run(case: Case) -> Counter[str]:
     """Run the stream of a case through all stages, restart each half-way, and count the published records by topic."""
     pipeline = _Restarting(settings_of(case))
-    return Counter(topic for message in messages(case.target, case.rows) for topic, _ in pipeline.feed(message))
+    return Counter(topic for message in messages(case.target, ROWS) for topic, _ in pipeline.feed(message))
 
 
 class _Restarting(Encoded):
