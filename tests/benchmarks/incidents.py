@@ -1,7 +1,7 @@
 """How many incidents are false, and are the verdicts right?
 
     python tests/benchmarks/incidents.py stationary [--rows 20000] [--repetitions 2] [--models tree,forest] [--data ...]
-    python tests/benchmarks/incidents.py correlated|ordered|changes|bundled|pairs [the same options]
+    python tests/benchmarks/incidents.py correlated|ordered|unlabelled|changes|bundled|pairs [the same options]
     python tests/benchmarks/incidents.py faults [--quick] [the same options]
 
 Every data set is shuffled, again and again (seeded), so that nothing changes. The plain loop learns it and explains it
@@ -16,6 +16,10 @@ most informative number follows a stationary process with a correlation of `CORR
 
 `ordered` does the same for the first or second half of a data set in its own order, if no feature and no label changes
 within that half: its quarters pass a Kolmogorov-Smirnov test, 1 % for all columns together.
+
+`unlabelled` does the same for events without labels, which are explained with attributions. The labels either end after
+`LABELS` events, or each comes `LATE` events late. It also has the alarms of the drift detectors about attributions,
+where the labels have ended: those `SETTLED` events later or more.
 
 `changes` changes the stream at row `AT` in one of several ways, and compares verdicts with `TRUTH`. Its last lines are
 the confusion matrix: a line for each change, with the median delay of the first record in rows, the error of the onset
@@ -75,7 +79,7 @@ from glasstream.detect.incidents.watch import IncidentWatch, Rows
 from glasstream.events.sources.bundled import BUNDLED_ROWS, BundledStream
 from glasstream.flow.reference import Reference
 from glasstream.models.predictors.predictor import Predictor
-from glasstream_topics import events
+from glasstream_topics import attributions, drift, events, incidents
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.incidents import Incident
 from glasstream_topics.requests import ExplainRequest
@@ -117,6 +121,7 @@ COUPLES = 16
 AT, ROWS = 5_000, 8_000
 PER_MESSAGE = 100
 CORRELATIONS = (0.5, 0.9)
+LABELS, LATE, SETTLED = 3_000, 500, 4_000
 CLOCK, FIRST = 32, 300  # rows between tests of ADWIN, and rows that scale its values
 TRUTH = {
     "nothing": (),
@@ -423,6 +428,8 @@ def alarms_of_adwin(rows: Rows, budget: float) -> list[int]:
 
 def outcome(task: tuple[str, str, str, int, int, float]) -> Outcome:
     kind, name, model, seed, count, budget = task
+    if kind.startswith("unlabelled"):
+        return of_events(*task)
     if kind not in TRUTH and kind != "bundled":
         draws, stream = np.random.Generator(np.random.PCG64(seed)), read(name)
         if kind == "ordered":
@@ -449,6 +456,39 @@ def outcome(task: tuple[str, str, str, int, int, float]) -> Outcome:
     within = first.onset.earliest <= at <= first.onset.latest
     delay, onset = first.row - at, first.onset.row - at
     return Outcome(kind, name, model, seed, at, early, last.verdict, delay, onset, within, raised, len(late) - 1)
+
+
+def of_events(kind: str, name: str, model: str, seed: int, count: int, budget: float) -> Outcome:
+    """Return what is said about events without labels, by the plain loop."""
+    late, regression, key = kind.endswith("late"), name in REGRESSIONS, events.key(name)
+    loop = Reference(
+        load(
+            assignments=[
+                f"model.name={model}",
+                f"model.task={'regression' if regression else 'classification'}",
+                f"seed={seed}",
+                "explain.methods=attributions",
+                "drift.watch=importance",
+                f"drift.budget={budget}",
+                "publish.every=1000000",
+            ]
+        )
+    )
+    stream = shuffled(read(name), count, np.random.Generator(np.random.PCG64(seed)))
+    rows, alarms, found = 0, 0, dict[int, str]()
+    for first in range(0, len(stream), PER_MESSAGE):
+        part: list[dict[str, Any]] = []
+        for place in range(first, min(first + PER_MESSAGE, len(stream))):
+            labels = [place] if not late and place < LABELS else [place - LATE] if late and place >= LATE else []
+            part.append({"id": str(place), "x": stream[place][0]})
+            part += [{"id": str(at), "y": float(stream[at][1]) if regression else stream[at][1]} for at in labels]
+        for topic, data in loop.run([(key, orjson.dumps(part))]):
+            rows += topic == attributions.TOPIC.name
+            alarms += topic == drift.TOPIC.name and drift.decode(data).row >= LABELS + SETTLED
+            if topic == incidents.TOPIC.name and (one := incidents.decode(data)).rule == "unlabelled":
+                found.setdefault(one.incident, one.verdict)
+    of_adwin = None if late else {"ADWIN": (alarms, None)}
+    return Outcome(kind, name, model, seed, rows, list(found.values()), "", None, None, None, of_adwin)
 
 
 class Grade(NamedTuple):
@@ -579,7 +619,7 @@ def of_faults(given: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    what = ("stationary", "correlated", "ordered", "changes", "bundled", "pairs", "faults")
+    what = ("stationary", "correlated", "ordered", "unlabelled", "changes", "bundled", "pairs", "faults")
     parser.add_argument("what", choices=what)
     parser.add_argument("--data", help="names of data sets, separated by commas")
     parser.add_argument("--quick", action="store_true", help="one adaptive tree for each stream of `faults`")
@@ -598,7 +638,11 @@ def main() -> None:
     if given.what == "faults":
         of_faults(given)
         return
-    kinds = {"correlated": [f"correlated {rho}" for rho in CORRELATIONS], "changes": list(TRUTH)}
+    kinds = {
+        "correlated": [f"correlated {rho}" for rho in CORRELATIONS],
+        "unlabelled": ["unlabelled", "unlabelled late"],
+        "changes": list(TRUTH),
+    }
     outcomes = kept(given.results)
     done = {(one.kind, one.data, one.model, one.seed) for one in outcomes}
     tasks = [
@@ -704,6 +748,7 @@ def budget_kept(outcomes: list[Outcome], budget: float) -> Iterator[dict[str, An
             "without those of the model": round(len(others) * per, 3),
             "95 % of these": [round(bound * per, 3) for bound in poisson(len(others))],
             "verdicts": dict(Counter(verdicts)),
+            **({"alarms": sum(one.alarms["ADWIN"][0] for one in chosen)} if chosen[0].alarms else {}),
         }
 
 

@@ -20,7 +20,7 @@ class CountingWatch:
 
     def __init__(self, stream: str, epoch: int, seed: int, budget: float) -> None:
         self.stream, self.epoch, self.seed, self.budget = stream, epoch, seed, budget
-        self.count = 0
+        self.count = self.incidents = 0
         self.sums = np.zeros(4)
         """Of inputs, targets, losses and importances."""
         self.since = 0

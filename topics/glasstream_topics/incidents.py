@@ -15,7 +15,7 @@ VERDICTS: Final = {
     "data_moved": "data moved",
     "concept_moved": "concept moved",
     "labels_shifted": "labels shifted",
-    "reasoning_moved": "reasoning moved while the loss held",
+    "reasoning_moved": "reasoning moved",
     "model_replaced": "model got worse, inputs as before",
     "model_pushed": "model replaced",
     "unclear": "unclear",
@@ -136,7 +136,8 @@ class Incident(Shown, msgspec.Struct, frozen=True):
         `open`; `over`: the changed series are as before; or `normal`: the change has lasted so long that later rows
         are compared with it.
     row
-        row at which this record was published.
+        row at which this record was published. For an incident in events without labels (`rule` is `unlabelled`), rows
+        are numbers of events, here, in the onset and in the evidence.
     seq
         the event of this row.
     onset
@@ -162,8 +163,9 @@ class Incident(Shown, msgspec.Struct, frozen=True):
     evidence
         the series that changed, strongest first; at most 20.
     rule
-        whether the labels follow the same rule of the inputs as before: `same`, if enough rows show it; `other`; or
-        `unknown`. Records of version 1 and of replaced models lack it.
+        whether the labels follow the same rule of the inputs as before: `same`, if enough rows show it; `other`;
+        `unknown`; or `unlabelled` for an incident in events without labels. Records of version 1 and of replaced models
+        lack it.
     muted
         features that have moved so often that further moves of theirs open no incident. Records of version 1 and of
         replaced models lack it.

@@ -46,8 +46,8 @@ ADVICE: Final[Mapping[str, str]] = {
         "shows."
     ),
     "reasoning_moved": (
-        "The model relies on other features than before and is as good as before. Check whether the new reasons make "
-        "sense and may be used; look for redundant features."
+        "The model relies on other features than before and, as far as labels tell, is as good as before. Check "
+        "whether the new reasons make sense and may be used; look for redundant features."
     ),
     "unclear": (
         "The evidence fits no verdict well. Look at the series that changed and at what changed outside at that time."

@@ -59,6 +59,17 @@ class Smoothed:
         _smooth(alpha, values, self.sums, out)
         return out
 
+    @classmethod
+    def restored(cls, sums: NDArray[Any], alpha: float, most: int, of: str) -> "Smoothed":
+        """Restore the smoothing of at most `most` series from saved sums; raise FrameError if they are forged."""
+        sums = form.read(_SMOOTHED, {"smoothed": sums}, of)["smoothed"]
+        weight, number = sums.T
+        form.expect(len(sums) <= most, f"at most {most} series", len(sums), of)
+        begun = (weight >= 0.5 * alpha) & (weight <= 2.0)
+        fits = np.where(weight == 0.0, number == 0.0, begun & (np.abs(number) <= 2.0 * LARGEST * weight))
+        form.expect(fits.all(), f"weights from {alpha:g} to 1 and their sums", sums[~fits][:1], of)
+        return cls(sums)
+
 
 @kernel
 def _smooth(alpha, values, sums, out):  # type: ignore[no-untyped-def]
@@ -148,14 +159,5 @@ class DriftMonitor:
         for name, inner in meta.items():
             own = form.part(f"{name}/", arrays)
             if "smoothed" in own:
-                self.smoothed[name] = self._restored_smoothing(own, f"{_OF} of {name}", series)
+                self.smoothed[name] = Smoothed.restored(own["smoothed"], self.alpha, series, f"{_OF} of {name}")
             self.detectors[name] = DETECTORS[self.settings.detector].restore(inner, own, parameters, series)
-
-    def _restored_smoothing(self, arrays: Mapping[str, NDArray[Any]], of: str, series: int) -> Smoothed:
-        sums = form.read(_SMOOTHED, arrays, of)["smoothed"]
-        weight, number = sums.T
-        form.expect(len(sums) <= series, f"at most {series} series", len(sums), of)
-        begun = (weight >= 0.5 * self.alpha) & (weight <= 2.0)
-        fits = np.where(weight == 0.0, number == 0.0, begun & (np.abs(number) <= 2.0 * LARGEST * weight))
-        form.expect(fits.all(), f"weights from {self.alpha:g} to 1 and their sums", sums[~fits][:1], of)
-        return Smoothed(sums)

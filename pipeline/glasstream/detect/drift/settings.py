@@ -46,7 +46,8 @@ class DriftSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         squared deviations.
     min_change
         Smallest change of a curve that raises an alarm, as a share of the summed importance of all curves of the
-        stream. Smaller changes occur all the time while a model learns.
+        stream. Smaller changes occur all the time while a model learns. For the method `attributions`, it is the same
+        share of the summed contributions of all features: they also change when the background rows are drawn again.
     detector
         Test that looks for a change in each watched series.
     bonferroni

@@ -280,10 +280,14 @@ class Series:
             self._forget_bets("", slice(None))
         places = [] if of is None else [self._place(name) for name in of]
         if of is None or any(prefix for prefix, _ in places):
-            self._forget_bets("level_", slice(None))
+            self.forget_levels()
         for prefix, place in places:
             if not prefix:
                 self._forget_bets(prefix, slice(place, place + 1))
+
+    def forget_levels(self) -> None:
+        """Start the bets on levels over."""
+        self._forget_bets("level_", slice(None))
 
     @property
     def muted(self) -> list[int]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glasstream.detect.incidents.verdict import BROKEN, Judgement
-from glasstream_topics.incidents import Affected, Onset
+from glasstream.detect.incidents.verdict import BROKEN, UNLABELLED, Judgement
+from glasstream_topics.incidents import Affected, Evidence, Onset
 
 _FAULTS = {
     "missing": "{} is often missing",
@@ -23,6 +23,10 @@ def summary(
     what, more = _what(judgement)
     time = f" ({utc(onset.ts)})" if onset.ts is not None else ""
     parts = [f"{what} since row {onset.row:,}{time}{more}"]
+    if judgement.rule == UNLABELLED:
+        parts = [f"in events without labels, {what} since event {onset.row:,}{time}{more}"]
+        steps = {one.feature or "": _step(one) for one in judgement.evidence if one.side == "reasoning"}
+        parts += _relies([name for name in steps if steps[name] > 0.0], [name for name in steps if steps[name] < 0.0])
     if before is not None and after is not None:
         parts.append(_loss(loss_name, before, after))
     if muted:
@@ -40,11 +44,17 @@ def of_replacement(
         parts.append(f"the {_called(loss_name)} loss was {before:.3g}")
     elif before is not None and after is not None:
         parts.append(_loss(loss_name, before, after))
-    gained, lost = (f"{word} on {_listed([*names])}" for word, names in (("more", more), ("less", less)))
-    relies = [text for text, names in ((gained, more), (lost, less)) if names]
-    if relies:
-        parts.append(f"it relies {' and '.join(relies)}")
-    return f"{'; '.join(parts)}."
+    return f"{'; '.join([*parts, *_relies(more, less)])}."
+
+
+def _relies(more: Sequence[str], less: Sequence[str]) -> list[str]:
+    """Return on which features the model relies more and less; nothing if there are none."""
+    relies = [f"{word} on {_listed([*names])}" for word, names in (("more", more), ("less", less)) if names]
+    return [f"the model relies {' and '.join(relies)}"] if relies else []
+
+
+def _step(one: Evidence) -> float:
+    return 0.0 if one.before is None or one.after is None else one.after - one.before
 
 
 def utc(ts: int) -> str:
@@ -68,6 +78,8 @@ def _what(judgement: Judgement) -> tuple[str, str]:
             moved = [one for one in features if one.fault != "apart"]
             parts = [f"{_names(moved)} moved"] if moved else []
             parts += _parts([one for one in features if one.fault == "apart"])
+            if judgement.rule == UNLABELLED:
+                return _listed(parts), ""
             if judgement.rule == "same":
                 return _listed(parts), ", and the labels follow the same rule as before"
             return _listed(parts), ", and whether the rule of the labels changed is not known yet"
@@ -80,7 +92,8 @@ def _what(judgement: Judgement) -> tuple[str, str]:
         case "model_replaced":
             return "the model got worse, or the labels changed in a way that no single feature shows,", ""
         case "reasoning_moved":
-            return f"the model relies differently on {_names(features)}", ", although inputs and labels are as before"
+            as_before = "the inputs" if judgement.rule == UNLABELLED else "inputs and labels"
+            return f"the model relies differently on {_names(features)}", f", although {as_before} are as before"
         case _:
             moved = [one for one in features if one.fault is not None]
             if moved:

@@ -53,7 +53,9 @@ _UNEXPLAINED = 0.2  # weight of what no verdict explains
 _MOST_FEATURES, _MOST_EVIDENCE = 10, 20
 
 Floats = NDArray[np.float64]
-Rule = Literal["same", "other", "unknown"]
+Rule = Literal["same", "other", "unknown", "unlabelled"]
+UNLABELLED: Final = "unlabelled"
+"""Rule of an incident in events without labels."""
 
 
 class Level(NamedTuple):
@@ -108,6 +110,8 @@ class Sample:
     """First row of the change in each series."""
     classes: bool
     """Whether the labels are classes."""
+    labelled: bool = True
+    """Whether the rows have labels and losses."""
 
     def gap(self, name: Name) -> float:
         """Return the difference of the cumulative shares of a series before and since; 0 for levels."""
@@ -131,7 +135,7 @@ class Judgement:
     gaps: list[float]
     """How far each of them is from what it was before: a difference of cumulative shares; 0 for levels."""
     rule: Rule
-    """The relation of the labels to the inputs: the same as before, another one, or not known."""
+    """The relation of the labels to the inputs: the same as before, another one, not known, or without labels."""
 
     @property
     def worse(self) -> bool:
@@ -216,14 +220,16 @@ def _changes(sample: Sample, worse: bool) -> _Changes:
     def differs(name: Name, distance: float) -> bool:
         return distance > (_SAME if name in sample.strong else most)
 
+    moved = [j for j, one in enumerate(distance) if differs(Name("input", j), one)]
+    apart = [p for p, one in enumerate(gap) if differs(Name("pair", p), one)]
     return _Changes(
-        moved=[j for j, one in enumerate(distance) if differs(Name("input", j), one)],
+        moved=moved,
         distance=distance,
-        apart=[p for p, one in enumerate(gap) if differs(Name("pair", p), one)],
+        apart=apart,
         gap=gap,
         labels=labels if differs(Name("label", 0), labels) else 0.0,
         worse=worse or sample.loss.rise > (_RISE_OF_LOSS if Name("loss", 0) in sample.strong else _RISE),
-        reasoning=_redistributed(sample),
+        reasoning=_redistributed(sample, moved=bool(moved or apart)),
     )
 
 
@@ -503,19 +509,22 @@ def _labels(sample: Sample) -> exchange.Labels:
     return exchange.Labels(targets, mean, variance)
 
 
-def _redistributed(sample: Sample) -> list[int]:
+def _redistributed(sample: Sample, *, moved: bool) -> list[int]:
     """Return the features whose importance changed, if others lost much of it and the loss did not fall.
 
-    While a model learns, importance only rises, and the loss falls.
+    While a model learns, importance only rises, and the loss falls. If values of events without labels have `moved`,
+    the features are those whose contributions changed much, because there is no loss to tell what that did.
     """
     levels = sample.importance
     strong = [Name("reasoning", j) in sample.strong for j in range(len(levels))]
     changed = [j for j, level in enumerate(levels) if abs(level.rise) > (_RISE_OF_STRONG if strong[j] else _RISE)]
     whole = max(sum(abs(level.before) for level in levels), sum(abs(level.after) for level in levels))
-    steps = [levels[j].after - levels[j].before for j in changed]
-    lost, moved = -sum(min(0.0, step) for step in steps), sum(map(abs, steps))
+    steps = {j: levels[j].after - levels[j].before for j in changed}
+    if moved and not sample.labelled:
+        return [j for j in changed if abs(steps[j]) > LOST * whole]
+    lost, shifted = -sum(min(0.0, step) for step in steps.values()), sum(map(abs, steps.values()))
     held = sample.loss.rise > -_RISE_OF_STRONG
-    found = held and any(strong[j] for j in changed) and lost > LOST * whole and moved > REDISTRIBUTED * whole
+    found = held and any(strong[j] for j in changed) and lost > LOST * whole and shifted > REDISTRIBUTED * whole
     return changed if found else []
 
 

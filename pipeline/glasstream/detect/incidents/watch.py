@@ -7,10 +7,13 @@ change is the new normal: the series that changed are compared with later rows f
 
 A pushed model is an incident of its own. From then on, later rows are compared with
 those of the new model.
+
+Events without labels are watched in the same way, apart from rows with labels: their values, and the contributions to
+their predictions.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -26,7 +29,7 @@ from glasstream.detect.incidents.past import Past
 from glasstream.detect.incidents.replacement import VERDICT, Replacement
 from glasstream.detect.incidents.series import Name, Series, SeriesMeta
 from glasstream.detect.incidents.summary import of_replacement, summary
-from glasstream.detect.incidents.verdict import Judgement, Sample, judge, series_changed
+from glasstream.detect.incidents.verdict import UNLABELLED, Judgement, Sample, judge, series_changed
 from glasstream_topics.incidents import Incident, Onset
 
 _LASTING = 1_200
@@ -101,12 +104,16 @@ class IncidentWatch:
         Name and epoch of the stream, and the seed of the draws.
     budget
         Expected number of false incidents in 100,000 rows of a stream that does not change, all series together.
+    labelled
+        Whether the rows have labels and losses. If not, both are all 0, and the published incidents number rows by
+        their events.
     """
 
     stream: str
     epoch: int
     seed: int
     budget: float
+    labelled: bool = True
     names: list[str] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
     classes: bool = False
@@ -185,7 +192,7 @@ class IncidentWatch:
                     self.replacement = None
 
     def replace(self, row: int, seq: int, time: int | None, loss_name: str) -> Iterator[Incident]:
-        """Note that the model was replaced before a row: end what is under way, and open an incident.
+        """Note that the model was replaced before a row: end what is under way, and with labels open an incident.
 
         Parameters
         ----------
@@ -202,11 +209,17 @@ class IncidentWatch:
             yield self._record("normal", self.alarm, self.alarm.judgement, now)
             moved += [name for name in self.alarm.judgement.changed if name.side != "loss"]
         means, counts = self.series.arrays["mean"], self.series.arrays["number"]
-        self.incidents += 1
-        self.replacement = Replacement.begun(self.incidents, Onset(row, row, row, seq, time), means, counts)
+        if self.labelled:
+            self.incidents += 1
+            self.replacement = Replacement.begun(self.incidents, Onset(row, row, row, seq, time), means, counts)
         self.alarm, self.past = None, Past()
         self.series.renew(moved, answers=False)
-        yield self._replaced("open", self.replacement, now)
+        if self.replacement is not None:
+            yield self._replaced("open", self.replacement, now)
+
+    def learned(self) -> None:
+        """Note that the model has learned: what that does to its reasoning is no incident in events without labels."""
+        self.series.forget_levels()
 
     def _replaced(self, status: str, one: Replacement, now: _Now) -> Incident:
         features, evidence, more, less = one.shifts(self.names)
@@ -359,28 +372,33 @@ class IncidentWatch:
                 name: next((row for row, *_ in self.series.starts(name).tolist()), one.onset.row) for name in names
             },
             classes=self.classes,
+            labelled=self.labelled,
         )
 
     def _record(self, status: str, one: Alarm, judgement: Judgement, now: _Now, muted: Sequence[int] = ()) -> Incident:
         _, after = self.losses.means(one.onset.row)
         newly = [self.names[slot] for slot in muted]
+        row, before, onset = now.row, one.before, one.onset
+        if not self.labelled:
+            judgement, onset = _by_events(judgement, onset)
+            row, before, after = now.seq, None, None
         return Incident(
             schema_version=2,
             epoch=self.epoch,
             stream=self.stream,
             incident=one.number,
             status=status,
-            row=now.row,
+            row=row,
             seq=now.seq,
-            onset=one.onset,
+            onset=onset,
             verdict=judgement.verdict,
             weight=judgement.weight,
             alternatives=judgement.alternatives,
             features=judgement.features,
             loss_name=now.loss_name,
-            loss_before=one.before,
+            loss_before=before,
             loss_after=after,
-            summary=summary(judgement, one.onset, now.loss_name, one.before, after, newly),
+            summary=summary(judgement, onset, now.loss_name, before, after, newly),
             evidence=judgement.evidence,
             rule=judgement.rule,
             muted=[self.names[slot] for slot in self.series.muted],
@@ -449,6 +467,20 @@ class IncidentWatch:
         if saved.replacement is not None:
             own = form.part("replacement.", arrays)
             self.replacement = Replacement.restored(saved.replacement, own, width)
+
+
+def _by_events(judgement: Judgement, onset: Onset) -> tuple[Judgement, Onset]:
+    """Return a judgement of rows without labels, and its onset, by the numbers of their events.
+
+    Between two rows there may be further events, so rows other than the onset are placed by their distance from it.
+    """
+    if onset.seq is None:
+        raise ValueError("expected the event of an onset")
+    shift = onset.seq - onset.row
+    evidence = [msgspec.structs.replace(one, row=max(0, one.row + shift)) for one in judgement.evidence]
+    earliest, latest = max(0, onset.earliest + shift), onset.latest + shift
+    by_events = msgspec.structs.replace(onset, row=onset.seq, earliest=earliest, latest=latest)
+    return replace(judgement, evidence=evidence, rule=UNLABELLED), by_events
 
 
 def _of_the_model(judgement: Judgement) -> bool:

@@ -150,14 +150,15 @@ class _Aggregator(ImportanceAggregator):
     def update(self, block: Contributions, rows: slice) -> Signals:
         values = {name: block.values[f"attributions.{name}"][rows] for name in (*_NUMBERS, *_COUNTS, "error", "inputs")}
         contributions, seqs = block.values["attributions"][rows], block.seqs[block.has(EFFECTS)][rows]
-        chosen = np.flatnonzero(values["output"] >= 0)
+        explained = values["output"] >= 0
+        chosen, sizes = np.flatnonzero(explained), np.abs(contributions)
         if len(chosen):
-            self.smoothing.update(np.abs(contributions[chosen]))
+            self.smoothing.update(sizes[chosen])
         key = attributions.key(block.stream)
         for place in chosen.tolist():
             value = self._encode(block, int(seqs[place]), contributions[place], values, place)
             self._records.append(OutputRecord(attributions.TOPIC.name, key, value))
-        return {}
+        return {"importance": np.where(explained[:, np.newaxis], sizes, np.nan)}
 
     def taken(self) -> list[OutputRecord]:
         """Return the records of the newest events, once."""

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasstream.base import form
-from glasstream.base.form import Before
-from glasstream.detect.drift.monitor import Detection, DriftMonitor, WatchedSignal
+from glasstream.base.form import LARGEST, Before
+from glasstream.detect.drift.monitor import Detection, DriftMonitor, Smoothed, WatchedSignal
 from glasstream.explain.method import HasCurves, MethodAggregator, Moment, OutputRecord, Signals
 from glasstream.flow.settings import Settings
 from glasstream_topics import drift
@@ -26,6 +26,7 @@ from glasstream_topics.methods import BOTH, EFFECTS, LABELLED, METHODS
 EVERY, KEPT = 1_000, 4
 """With α = 0.001, the default, a smoothed curve looks back on about 1,000 rows."""
 
+_ATTRIBUTIONS: Final = "attributions"
 _OF_CURVES = ("pd_importance", "curve_shape")
 _OF: Final = "drift alarms"
 
@@ -56,6 +57,8 @@ class Alarms:
     settings: Settings
     watch: DriftMonitor
     kept: list[_Kept] = field(default_factory=list)
+    attributed: Smoothed = field(default_factory=Smoothed)
+    """The summed absolute contributions of an event, smoothed."""
 
     @classmethod
     def empty(cls, settings: Settings) -> "Alarms | None":
@@ -96,9 +99,15 @@ class Alarms:
         ]
         if "loss" in self.settings.drift.signals and part & LABELLED:
             watched.append(WatchedSignal("loss", "", block.values["loss"][rows, np.newaxis], smooth=True))
+        attributed = None
+        if "importance" in signals.get(_ATTRIBUTIONS, {}):
+            sums = signals[_ATTRIBUTIONS]["importance"].sum(axis=1, keepdims=True)
+            attributed = self.attributed.update(np.minimum(sums, LARGEST), self.settings.explain.alpha)
         series = None if part == BOTH else self._series(len(block.names))
         for found in self.watch.feed(watched, series):
             at, about_loss = found.alarm.row, found.signal == "loss"
+            if found.method == _ATTRIBUTIONS and attributed is not None and not self._large(found, attributed[at, 0]):
+                continue
             if curves_at is not None:
                 curves = curves_at(at)
                 if not self._tells(found, curves):
@@ -110,7 +119,7 @@ class Alarms:
     def _series(self, width: int) -> int:
         """Return how many series of a stream with `width` features are watched in all."""
         names = self.settings.explain.names
-        columns = {"loss": 1, "importance": width * sum(METHODS[name].part == LABELLED for name in names)}
+        columns = {"loss": 1, "importance": width * sum(METHODS[name].per_feature for name in names)}
         return sum(columns.get(signal, width) for signal in self.settings.drift.signals)
 
     def keep(self, methods: Sequence[MethodAggregator], row: int, learned: int) -> None:
@@ -127,8 +136,11 @@ class Alarms:
         if found.signal not in _OF_CURVES or self.settings.drift.min_change == 0.0:
             return True
         squares = self.settings.drift.pd == "squares" and found.signal == "pd_importance"
-        change = abs(found.alarm.after - found.alarm.before)
-        return change >= self.settings.drift.min_change * curves.total_importance(squares=squares)
+        return self._large(found, curves.total_importance(squares=squares))
+
+    def _large(self, found: Detection, whole: float) -> bool:
+        """Return whether a change is large compared with the importance of all features together."""
+        return abs(found.alarm.after - found.alarm.before) >= self.settings.drift.min_change * whole
 
     def _record(self, found: Detection, moment: Moment, now: Curves, part: int) -> OutputRecord:
         alarm = found.alarm
@@ -164,6 +176,8 @@ class Alarms:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state for a successor: JSON values and arrays."""
         meta, arrays = self.watch.state()
+        if len(self.attributed.sums):
+            arrays["attributed"] = self.attributed.sums.copy()
         kept = [[one.row, [[slot, curves] for slot, curves in one.curves.items()], one.learned] for one in self.kept]
         return {"detectors": meta, "kept": kept}, arrays
 
@@ -182,6 +196,8 @@ class Alarms:
         """
         saved = form.values(meta, _Meta, _OF)
         self.watch.restore(saved.detectors, arrays, self.settings.explain.names, features)
+        if "attributed" in arrays:
+            self.attributed = Smoothed.restored(arrays["attributed"], self.settings.explain.alpha, 1, _OF)
         for curve in (curve for _, held, _ in saved.kept for _, curves in held for curve in curves):
             points, answers = len(curve["grid"]), len(curve["curve"])
             form.expect(0 < points == answers, f"a curve with {points} answers", answers, _OF)

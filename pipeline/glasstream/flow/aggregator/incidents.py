@@ -2,17 +2,31 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from glasstream.base import form
+from glasstream.base.form import Count
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
 from glasstream.explain.method import OutputRecord, Signals
 from glasstream.flow.settings import Settings
 from glasstream_topics import incidents
 from glasstream_topics.contributions import Contributions
-from glasstream_topics.methods import LABELLED
+from glasstream_topics.methods import EFFECTS, LABELLED
+
+_METHOD: Final = "attributions"
+_OF: Final = "incidents of events"
+
+
+class _MetaOfEvents(msgspec.Struct, forbid_unknown_fields=True):
+    """JSON values of the state of the watch of events without labels."""
+
+    events: Count
+    version: Count
+    watch: dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -20,13 +34,21 @@ class Incidents:
     """Incidents of one stream. They are a function of its explained rows in order, however blocks are cut."""
 
     watch: IncidentWatch
+    of_events: IncidentWatch | None = None
+    """The watch of events without labels; None if no method explains single predictions."""
+    events: int = 0
+    """Number of the events that it got."""
+    version: int = 0
+    """Version of the model that explained the newest of them."""
 
     @classmethod
     def empty(cls, stream: str, settings: Settings) -> "Incidents | None":
         """Return the state before any row, or None if the stream is not watched."""
         if not settings.drift.finds_incidents:
             return None
-        return cls(IncidentWatch(stream, settings.epoch, settings.seed, settings.drift.budget))
+        watched = stream, settings.epoch, settings.seed, settings.drift.budget
+        of_events = IncidentWatch(*watched, labelled=False) if _METHOD in settings.explain.names else None
+        return cls(IncidentWatch(*watched), of_events)
 
     def update(
         self, block: Contributions, rows: slice, first_row: int, signals: Mapping[str, Signals]
@@ -44,7 +66,8 @@ class Incidents:
         """
         places = np.flatnonzero(block.has(LABELLED))[rows]
         importance = (values["importance"] for values in signals.values() if "importance" in values)
-        found = self.watch.update(
+        found = self._update(
+            self.watch,
             Rows(
                 first_row=first_row,
                 seqs=block.seqs[places],
@@ -57,17 +80,78 @@ class Incidents:
                 loss=block.values["loss"][rows],
                 loss_name=block.loss,
                 importance=next(importance, None),
-            )
+            ),
         )
         yield from map(_record, found)
 
+    def update_events(
+        self, block: Contributions, events: slice, signals: Mapping[str, Signals]
+    ) -> Iterator[OutputRecord]:
+        """Add events of a block, and return the records of the incidents in those without a label.
+
+        Parameters
+        ----------
+        events
+            Places of the events among those of the block that have effects.
+        signals
+            What the methods returned for these events, by the name of the method.
+        """
+        if self.of_events is None:
+            return
+        places = np.flatnonzero(block.has(EFFECTS))[events]
+        chosen = (block.values[f"{_METHOD}.output"][events] >= 0) & ~block.has(LABELLED)[places]
+        places, count = places[chosen], int(chosen.sum())
+        if not count:
+            return
+        if block.version != self.version:
+            self.of_events.learned()
+            self.version = block.version
+        found = self._update(
+            self.of_events,
+            Rows(
+                first_row=self.events,
+                seqs=block.seqs[places],
+                times=[block.times[place] for place in places] if block.times else [],
+                names=block.names,
+                kinds=block.kinds,
+                inputs=block.values[f"{_METHOD}.inputs"][events][chosen],
+                target=np.zeros(count),
+                classes=[],
+                loss=np.zeros(count),
+                loss_name=block.loss,
+                importance=signals[_METHOD]["importance"][chosen],
+            ),
+        )
+        self.events += count
+        yield from map(_record, found)
+
+    def _update(self, watch: IncidentWatch, rows: Rows) -> list[incidents.Incident]:
+        """Add rows to one of the watches, which number their incidents together."""
+        watch.incidents = self._count
+        return list(watch.update(rows))
+
+    @property
+    def _count(self) -> int:
+        """Number of incidents so far."""
+        return max(watch.incidents for watch in (self.watch, self.of_events) if watch is not None)
+
     def replaced(self, row: int, seq: int, time: int | None, loss_name: str) -> Iterator[OutputRecord]:
         """Return the records about a model that was replaced; see `IncidentWatch.replace`."""
+        if self.of_events is not None:
+            yield from map(_record, self.of_events.replace(row, seq, time, loss_name))
+        self.watch.incidents = self._count
         yield from map(_record, self.watch.replace(row, seq, time, loss_name))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state for a successor: JSON values and arrays."""
         return self.watch.state()
+
+    def state_of_events(self) -> tuple[dict[str, Any] | None, dict[str, NDArray[Any]]]:
+        """Return the state of the watch of events without labels in the same way; None if there is none."""
+        if self.of_events is None:
+            return None, {}
+        meta, arrays = self.of_events.state()
+        return {"events": self.events, "version": self.version, "watch": meta}, arrays
 
     def restore(
         self, meta: object, arrays: Mapping[str, NDArray[Any]], row: int, features: Sequence[tuple[str, int]]
@@ -87,6 +171,16 @@ class Incidents:
             The state is damaged or forged.
         """
         self.watch.restore(meta, arrays, row, features)
+
+    def restore_events(
+        self, meta: object, arrays: Mapping[str, NDArray[Any]], features: Sequence[tuple[str, int]]
+    ) -> None:
+        """Restore the watch of events without labels from a saved state; see `restore`."""
+        form.expect((meta is None) == (self.of_events is None), "a state of the watch of events", meta, _OF)
+        if self.of_events is not None:
+            saved = form.values(meta, _MetaOfEvents, _OF)
+            self.events, self.version = saved.events, saved.version
+            self.of_events.restore(saved.watch, arrays, self.events, features)
 
 
 def _record(incident: incidents.Incident) -> OutputRecord:

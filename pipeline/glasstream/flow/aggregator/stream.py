@@ -54,6 +54,7 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
     methods: dict[str, dict[str, Any]]
     drift: dict[str, Any] | None = None
     incidents: dict[str, Any] | None = None
+    events: dict[str, Any] | None = None
 
 
 _AHEAD: Final = 100_000
@@ -366,6 +367,8 @@ class StreamAggregator:
                 found += ((places[index], about_loss, record) for index, about_loss, record in alarms)
             if self.incidents is not None and part & LABELLED:
                 opened += self.incidents.update(block, own, int(span.rows[places[0]]), said)
+            if self.incidents is not None and part == EFFECTS:
+                opened += self.incidents.update_events(block, own, said)
         self.records.extend(record for *_, record in sorted(found, key=itemgetter(0, 1)))
         self.records.extend(opened)
 
@@ -421,6 +424,8 @@ class StreamAggregator:
         if self.incidents is not None:
             meta["incidents"], own = self.incidents.state()
             arrays |= {f"incidents/{name}": array for name, array in own.items()}
+            meta["events"], own = self.incidents.state_of_events()
+            arrays |= {f"events/{name}": array for name, array in own.items()}
         return meta, arrays
 
     @classmethod
@@ -471,6 +476,7 @@ class StreamAggregator:
         if restored.incidents is not None:
             own = form.part("incidents/", arrays)
             restored.incidents.restore(saved.incidents, own, restored.timelines[0].row, restored._features)
+            restored.incidents.restore_events(saved.events, form.part("events/", arrays), restored._features)
         restored.next_row, restored.explained, restored.failed = saved.next_row, saved.explained, saved.failed
         restored.published_row, restored.version = saved.published_row, saved.version
         restored.loss, restored.staleness, restored.names = saved.loss, saved.staleness, names
