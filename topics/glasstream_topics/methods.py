@@ -303,6 +303,16 @@ def meaning_of(method: str, loss: str) -> str:
     return meaning.format(loss="Brier" if loss == "brier" else loss.replace("_", "-"))
 
 
+def measured_in(method: str, loss: str) -> str:
+    """Return what the published numbers of a method are shares of: the loss, or the prediction.
+
+    >>> measured_in("ipfi", "brier"), measured_in("attributions", "brier")
+    ('brier', 'prediction')
+    """
+    known = METHODS.get(method)
+    return loss if known is None or "{loss}" in known.meaning else "prediction"
+
+
 def method_of(name: str) -> str:
     """Return the method that an array belongs to; the name of an array that belongs to none, such as `loss`.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from glasstream.app.plots.canvas import COLOURS, PALE, STYLES, Record, apart, drawing, named, of_one_stream, plain
-from glasstream_topics.methods import METHODS, label_of
+from glasstream_topics.methods import METHODS, label_of, measured_in
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,8 @@ def _draw(axes: "Axes", records: list[Record], looks: dict[str, tuple[str, str]]
             low, high = ([feature[end] for feature in features] for end in ("low", "high"))
             if None not in low and None not in high:
                 axes.fill_between(rows, low, high, color=colour, alpha=0.13, linewidth=0)
-    axes.set_ylabel(f"importance ({records[-1]['loss'].replace('_', '-')} loss)")
+    measure = measured_in(records[-1]["method"], f"{records[-1]['loss'].replace('_', '-')} loss")
+    axes.set_ylabel(f"importance ({measure})")
     axes.margins(x=0.0)
     axes.xaxis.set_major_formatter(lambda row, _: f"{row:,.0f}")
     _name_lines(axes, ends, looks, others=len(names) > len(ends))

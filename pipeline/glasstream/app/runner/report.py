@@ -19,7 +19,7 @@ from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Importance
 from glasstream_topics.incidents import Incident
-from glasstream_topics.methods import meaning_of
+from glasstream_topics.methods import LABELLED, METHODS, meaning_of
 from glasstream_topics.predictions import Estimate, Metric
 
 _LEADING = 4
@@ -126,7 +126,8 @@ class _Stream:
             text = f"{self.metric.name} {number(self.metric.value)}"
             recent = self.newest()
             return text if recent is None else f"{text} ({number(recent.model)} over the last {recent.events:,})"
-        if self.methods and self.predicted == self.unlabelled:  # only labelled rows have an importance
+        labelled = any(METHODS[name].part & LABELLED for name in self.methods)
+        if labelled and self.predicted == self.unlabelled:
             return "no metric, because the labels came after the last event"
         return "no labelled event so far" if self.predicted == self.unlabelled else "no event scored so far"
 

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from glasstream_topics.effects import Effect
 from glasstream_topics.importance import Importance
+from glasstream_topics.methods import measured_in
 
 History = list[tuple[int, dict[str, float]]]
 """Pairs (row, value of each feature) of records, in order."""
@@ -39,7 +40,8 @@ def importance_table(stream: str, newest: Importance, history: History) -> Table
                 f"{change[1]:,} → {change[2]:,}" if change and moved else "–",
             )
         )
-    title = f"{stream}: importance after row {newest.row:,} ({newest.method}, {newest.loss}, α = {newest.alpha:g}, "
+    measure = measured_in(newest.method, newest.loss)
+    title = f"{stream}: importance after row {newest.row:,} ({newest.method}, {measure}, α = {newest.alpha:g}, "
     table = Table(title=Text(f"{title}{newest.sampling})"), title_justify="left")
     for place, name in enumerate(_COLUMNS):
         narrowest = max((len(row[place]) for row in rows[:_LONGEST]), default=0)

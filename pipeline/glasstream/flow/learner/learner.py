@@ -14,7 +14,7 @@ from glasstream.events.admission import Accepted, Admission, Task
 from glasstream.events.features import KeptFeatures, Kind, Value
 from glasstream.events.waiting import Joined
 from glasstream.explain.losses import loss_for
-from glasstream.flow.learner.answers import NO_ANSWER, Answer, answer_of, answers_of
+from glasstream.flow.learner.answers import NO_ANSWER, Answer, answer_of, answers_of, unknown_output
 from glasstream.flow.learner.make_model import Model, make_model
 from glasstream.flow.learner.open_block import OpenBlock, time_of
 from glasstream.flow.learner.outbox import Outbox
@@ -380,6 +380,8 @@ class StreamLearner:
             )
         self._publish()
         if (request := self._block.close()) is not None:
+            if self._block.attributes and (line := unknown_output(self.settings.attributions.output, self.state.model)):
+                self._say(line)
             self.outbox.requests.append(request)
 
     def _append(

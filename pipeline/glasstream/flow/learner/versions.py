@@ -3,6 +3,7 @@
 from typing import Final
 
 from glasstream.base.errors import ModelError, NotCompilable
+from glasstream.flow.learner.answers import slow_attributions
 from glasstream.flow.learner.make_model import Model
 from glasstream.flow.learner.outbox import ModelVersion, Outbox
 from glasstream.flow.learner.staleness import scale, staleness
@@ -31,6 +32,8 @@ class Versions:
 
     def __init__(self, stream: str, settings: Settings, state: LearnerState, outbox: Outbox) -> None:
         self._stream, self._settings, self._state, self._outbox = stream, settings, state, outbox
+        self._checked = "attributions" not in settings.explain.names
+        """Whether it is known how fast predictions are explained, or they are not."""
 
     def advance(self, model: Model) -> None:
         """Begin a version after the row for which it is due, and make its snapshot if it explains a row."""
@@ -47,6 +50,10 @@ class Versions:
     def make(self, model: Model) -> None:
         """Make a snapshot of the model as it is now."""
         state, predictor = self._state, self.predictor(model)
+        if not self._checked:
+            self._checked = True
+            if line := slow_attributions(predictor, len(state.features.names)):
+                self._say(line)
         if not model.learns:
             state.through_river, state.next_due = not predictor.compiled, NEVER
             self._publish(state.version, predictor)
