@@ -26,7 +26,8 @@ def summary(
     if judgement.rule == UNLABELLED:
         parts = [f"in events without labels, {what} since event {onset.row:,}{time}{more}"]
         steps = {one.feature or "": _step(one) for one in judgement.evidence if one.side == "reasoning"}
-        parts += _relies([name for name in steps if steps[name] > 0.0], [name for name in steps if steps[name] < 0.0])
+        more_on, less_on = ([name for name in steps if sign * steps[name] > 0.0] for sign in (1, -1))
+        parts += _relies("the model", more_on, less_on)
     if before is not None and after is not None:
         parts.append(_loss(loss_name, before, after))
     if muted:
@@ -44,13 +45,13 @@ def of_replacement(
         parts.append(f"the {_called(loss_name)} loss was {before:.3g}")
     elif before is not None and after is not None:
         parts.append(_loss(loss_name, before, after))
-    return f"{'; '.join([*parts, *_relies(more, less)])}."
+    return f"{'; '.join([*parts, *_relies('it', more, less)])}."
 
 
-def _relies(more: Sequence[str], less: Sequence[str]) -> list[str]:
+def _relies(who: str, more: Sequence[str], less: Sequence[str]) -> list[str]:
     """Return on which features the model relies more and less; nothing if there are none."""
     relies = [f"{word} on {_listed([*names])}" for word, names in (("more", more), ("less", less)) if names]
-    return [f"the model relies {' and '.join(relies)}"] if relies else []
+    return [f"{who} relies {' and '.join(relies)}"] if relies else []
 
 
 def _step(one: Evidence) -> float:

@@ -1,4 +1,4 @@
-"""Predictions as numbers, for attributions: they explain the class that was predicted. And what hinders attributions."""
+"""Predictions as numbers, for attributions, which explain the class that was predicted; and what hinders these."""
 
 from typing import Final
 
@@ -56,7 +56,7 @@ def slow_attributions(predictor: Predictor, width: int) -> str | None:
     if isinstance(predictor, HasGame) and predictor.game(np.full((1, width), np.nan)) is not None:
         return None
     return (
-        "attributions of this model are computed from its answers for mixtures of rows, which is slow, because it is no "
-        "sum of trees or terms (a forest of regression that answers the median of its trees is none); attributions.share "
-        "below 1 explains fewer events, and an ARFRegressor with aggregation_method='mean' is fast"
+        "attributions of this model are computed from its answers for mixtures of rows, which is slow, because it is "
+        "no sum of trees or terms (a forest of regression that answers the median of its trees is none); "
+        "attributions.share below 1 explains fewer events, and an ARFRegressor with aggregation_method='mean' is fast"
     )
