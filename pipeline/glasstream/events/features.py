@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain, islice, repeat
-from math import nan
+from math import isnan, nan
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -38,6 +38,19 @@ class Kind(IntEnum):
     NUMBER = 0
     BOOLEAN = 1
     TEXT = 2
+
+
+def decoded(number: float, kind: int, texts: Mapping[int, str] | Sequence[str]) -> Value:
+    """Return the value of a feature of this kind, with these texts by code, for which a number of a row stands.
+
+    >>> decoded(1.0, Kind.TEXT, ["a", "b"]), decoded(1.0, Kind.BOOLEAN, ()), decoded(nan, Kind.NUMBER, ())
+    ('b', True, None)
+    """
+    if isnan(number):
+        return None
+    if kind == Kind.TEXT:
+        return texts[int(number)]
+    return bool(number) if kind == Kind.BOOLEAN else float(number)
 
 
 NAMES_BYTES: Final = 256 * 1024

@@ -10,7 +10,7 @@ from glasstream.app.operate.models import file_reader
 from glasstream.app.operate.replay import Begin, Log, messages
 from glasstream.app.operate.topic_reader import read_records
 from glasstream.base.errors import FrameError, InputError, LostInputError
-from glasstream.events.features import Kind
+from glasstream.events.features import decoded
 from glasstream.events.message import Message
 from glasstream.flow.learner.learner import StreamLearner
 from glasstream.flow.reference import Published, Reference
@@ -205,6 +205,7 @@ class _Loop(Reference):
         number = block.numbering(slice(place, place + 1))
         row = number["row"] if block.parts else number["first_row"]
         values, y = _values(answer, index), float(block.y[place])
+        table = None if self._learner is None else self._learner.state.features
         target: Value = block.classes[int(y)] if block.classes and not np.isnan(y) else y
         return Explained(
             stream=block.stream,
@@ -214,7 +215,10 @@ class _Loop(Reference):
             id=event.id,
             ts=event.ts,
             at=at,
-            features=dict(zip(block.names, map(self._value, range(len(block.names)), block.x[place]), strict=True)),
+            features={
+                name: None if table is None else decoded(value, table.kinds[slot], table.texts(slot))
+                for slot, (name, value) in enumerate(zip(block.names, block.x[place], strict=True))
+            },
             target=target if block.has(LABELLED)[place] else None,
             prediction=event.prediction,
             model_version=block.version,
@@ -225,15 +229,6 @@ class _Loop(Reference):
             contributions=_by_feature(answer, values),
             published=None if published is None else _compared(answer, values, *published, answer.first_row + index),
         )
-
-    def _value(self, slot: int, value: float) -> Value:
-        """Return a number of a row as the value that it stands for."""
-        if np.isnan(value) or self._learner is None:
-            return None
-        table = self._learner.state.features
-        if table.kinds[slot] == Kind.TEXT:
-            return list(table.categories[slot])[int(value)]
-        return bool(value) if table.kinds[slot] == Kind.BOOLEAN else float(value)
 
 
 def _published(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from glasstream.base.draws import Purpose, stream_key, uniform
 from glasstream.base.errors import StateError
 from glasstream.base.jit import kernel
-from glasstream.events.features import FeatureTable, Kind
+from glasstream.events.features import FeatureTable, Kind, decoded
 from glasstream.explain.attributions.game import ADDITIVE, Attributor, Scale, residual
 from glasstream.explain.importance import ImportanceAggregator
 from glasstream.explain.method import Arrays, Drawing, Method, OutputRecord, Passing, Signals
@@ -189,20 +189,15 @@ class _Aggregator(ImportanceAggregator):
             exact=not error.any(),
             contributions=[
                 attributions.Contribution(
-                    block.names[slot], _value(block, slot, inputs[slot]), float(contributions[slot]), float(error[slot])
+                    block.names[slot],
+                    decoded(inputs[slot], block.kinds[slot], block.texts.get(slot, {})),
+                    float(contributions[slot]),
+                    float(error[slot]),
                 )
                 for slot in shown
             ],
             others=float(contributions[others].sum()),
         )
-
-
-def _value(block: Contributions, slot: int, value: float) -> float | bool | str | None:
-    """Return the value of a feature as the event had it."""
-    if np.isnan(value):
-        return None
-    kind = block.kinds[slot]
-    return block.texts[slot][int(value)] if kind == Kind.TEXT else bool(value) if kind == Kind.BOOLEAN else float(value)
 
 
 class Attributions(Method):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from glasstream.base.draws import stream_key
 from glasstream.base.errors import ModelError, SettingsError
-from glasstream.events.features import Kind
+from glasstream.events.features import Kind, decoded
 from glasstream.explain.estimators.live_model import LiveModel, is_missing
 from glasstream.explain.pdp import contributions as ipdp
 from glasstream.explain.pdp.curves import Curves, Effect, PerRow
@@ -300,12 +300,10 @@ class IncrementalPDP:
     def _texts(self, slot: int, grid: list[float]) -> list[float | str | bool]:
         """Return a grid with the categories as texts."""
         live = self._live
-        if live is None or live.kinds[slot] is Kind.NUMBER:
+        if live is None:
             return list(grid)
-        if live.kinds[slot] is Kind.BOOLEAN:
-            return [bool(value) for value in grid]
-        texts = live.categories(slot)
-        return [texts[int(code)] for code in grid]
+        kind, texts = live.kinds[slot], live.categories(slot)
+        return [decoded(value, kind, texts) for value in grid]  # type: ignore[misc]  # no NaN
 
 
 def _ends(grid: Sequence[Any]) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from glasstream.base.draws import stream_key
 from glasstream.base.errors import ModelError, NotCompilable, SettingsError
-from glasstream.events.features import Kind
+from glasstream.events.features import decoded
 from glasstream.explain.attributions.game import Attributor, Scale
 from glasstream.explain.estimators.live_model import LiveModel
 from glasstream.models.predictors.predictor import CLASSIFICATION, NO_LABEL, Predictor
@@ -114,7 +114,8 @@ class LocalShapley:
         ModelError
             The pipeline would reject the event, the model predicts no class for it, or it has no such class.
         """
-        row = self.live.row(x)
+        live = self.live
+        row = live.row(x)
         width = row.shape[1]
         background = np.full((len(self._rows), width), np.nan)
         for place, one in enumerate(self._rows):
@@ -143,8 +144,13 @@ class LocalShapley:
             background=Background(len(background), 0, "given"),
             exact=not error.any(),
             contributions=[
-                Contribution(name, self._value(slot, row[0, slot]), float(values[slot]), float(error[slot]))
-                for slot, name in ((slot, self.live.names[slot]) for slot in order)
+                Contribution(
+                    live.names[slot],
+                    decoded(row[0, slot], live.kinds[slot], live.categories(slot)),
+                    float(values[slot]),
+                    float(error[slot]),
+                )
+                for slot in order
             ],
             others=0.0,
         )
@@ -171,11 +177,3 @@ class LocalShapley:
             if text in predictor.classes:
                 return predictor.classes.index(text)
         raise ModelError(f"expected a class of {', '.join(predictor.classes)}, got {output!r}")
-
-    def _value(self, slot: int, value: float) -> float | bool | str | None:
-        if np.isnan(value):
-            return None
-        kind = self.live.kinds[slot]
-        if kind is Kind.TEXT:
-            return self.live.categories(slot)[int(value)]
-        return bool(value) if kind is Kind.BOOLEAN else float(value)

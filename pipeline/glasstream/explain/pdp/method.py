@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from glasstream.base import form
 from glasstream.base.errors import StateError
 from glasstream.base.form import Count
-from glasstream.events.features import FeatureTable, Kind
+from glasstream.events.features import FeatureTable, Kind, decoded
 from glasstream.explain.method import Arrays, Drawing, Method, Moment, OutputRecord, Passing, Signals
 from glasstream.explain.pdp import contributions as ipdp
 from glasstream.explain.pdp.curves import Curves, CurvesMeta, Effect, IceCurve, PerRow
@@ -190,13 +190,13 @@ class _Aggregator:
     ) -> tuple[list[float | str | bool], Sequence[list[Any]]]:
         """Points as a reader knows them, numbers, true and false or texts, in their order; and what is at them."""
         kind = self.kinds[slot]
-        if kind == Kind.TEXT:
-            texts = [self.texts[slot][int(code)] for code in points]
-            order = sorted(range(len(texts)), key=texts.__getitem__)
-            return [texts[at] for at in order], [[column[at] for at in order] for column in columns]
-        if kind == Kind.BOOLEAN:
-            return [bool(code) for code in points], columns
-        return list(points), columns
+        if kind == Kind.NUMBER:
+            return list(points), columns
+        values: list[Any] = [decoded(point, kind, self.texts.get(slot, {})) for point in points]
+        if kind != Kind.TEXT:
+            return values, columns
+        order = sorted(range(len(values)), key=values.__getitem__)
+        return [values[at] for at in order], [[column[at] for at in order] for column in columns]
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         meta, arrays = self.curves.state()
