@@ -36,8 +36,9 @@ from glasstream.events.sources.csv_file import CsvFile
 from glasstream.flow.reference import Reference
 from glasstream.flow.settings import Settings
 from glasstream_topics import events
-from tests.support.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment
 from tests.support.metrics import metrics
+from tests.support.waiting import wait_for
 
 ROWS_A_MESSAGE = 50
 STREAMS = (b"elec2", b"elec2-b")

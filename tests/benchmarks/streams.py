@@ -36,7 +36,8 @@ from glasstream.flow.settings import Settings
 from glasstream.kafka.transport.connection import connection
 from glasstream.kafka.transport.progress import read_to_end
 from glasstream_topics import events
-from tests.support.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment
+from tests.support.waiting import wait_for
 
 STAGES = ("learner-1", "explainer-1", "aggregator-1")
 PACKED = 20

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,7 +39,8 @@ from glasstream.app.brokers.local import local_kafka
 from glasstream.app.brokers.local.node import free_ports
 from glasstream.app.configuration import load
 from tests.support.alert_cases import CASES, PER_MINUTE, Case
-from tests.support.deployment import ROOT, Deployment, wait_for
+from tests.support.deployment import ROOT, Deployment
+from tests.support.waiting import holds_within, wait_for
 
 SCRAPE_SECONDS = 60 / PER_MINUTE
 SHORTEST = 1.0
@@ -256,16 +257,6 @@ def report(outcomes: Sequence[Outcome], factor: float) -> int:
     return 1 if failed else 0
 
 
-def until(condition: Callable[[], object], seconds: float) -> bool:
-    """Wait until a condition holds, or for so long; return whether it does."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def play(cases: Sequence[Case], factor: float, folder: Path) -> list[Outcome]:
     """Play cases, all at once."""
     told = Told()
@@ -277,7 +268,7 @@ def play(cases: Sequence[Case], factor: float, folder: Path) -> list[Outcome]:
         labels.pop("job", None)
         targets.append(Target(f"127.0.0.1:{answers.port}", f"/case/{number}", labels))
     with monitoring(folder, factor, targets, answers.port):
-        if not until(lambda: len(answers.asked) == len(cases), MARGIN):
+        if not holds_within(MARGIN, lambda: len(answers.asked) == len(cases)):
             sys.exit(f"Prometheus did not scrape: see {folder}/prometheus.log")
         answers.begun = begun = time.monotonic()
 
@@ -290,7 +281,7 @@ def play(cases: Sequence[Case], factor: float, folder: Path) -> list[Outcome]:
             return None if status == "resolved" and at < begun + case.ends * 60 / factor else at
 
         longest = max(case.minutes for case in cases) * 60 / factor
-        until(lambda: all(time_of(case, "resolved") is not None for case in cases), longest + MARGIN)
+        holds_within(longest + MARGIN, lambda: all(time_of(case, "resolved") is not None for case in cases))
     outcomes = []
     for case in cases:
         fired, cleared = time_of(case, "firing"), time_of(case, "resolved")
@@ -389,16 +380,16 @@ def deploy(factor: float, folder: Path) -> list[Outcome]:
                 begun = time.monotonic()
                 deployment.send(b"no event", key=STREAM.encode())
                 feed.texts = True
-                until(lambda: all_told("firing", LETTERS, TEXTS), 10 * 60 / factor + MARGIN)
+                holds_within(10 * 60 / factor + MARGIN, lambda: all_told("firing", LETTERS, TEXTS))
                 feed.texts = False
                 killed = time.monotonic()
                 for name in ("explainer-1", "explainer-2"):
                     deployment.kill(name)
-                until(lambda: all_told("firing", WAITS), 20 * 60 / factor + MARGIN)
+                holds_within(20 * 60 / factor + MARGIN, lambda: all_told("firing", WAITS))
                 healed = time.monotonic()
                 for name in ("explainer-1", "explainer-2"):
                     start(name)
-                until(lambda: all_told("resolved", LETTERS, TEXTS, WAITS), 30 * 60 / factor + 2 * MARGIN)
+                holds_within(30 * 60 / factor + 2 * MARGIN, lambda: all_told("resolved", LETTERS, TEXTS, WAITS))
             feed.stop()
         finally:
             deployment.end()

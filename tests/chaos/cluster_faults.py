@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from glasstream.app.brokers.local import LocalCluster
 from tests.chaos.faults import FAULTS, STAGES, Fault, Scene
 from tests.chaos.reassign import reassign
-from tests.support.deployment import wait_for
+from tests.support.waiting import wait_for
 
 LONG_SECONDS: Final = 70.0
 """Number of seconds that exceeds the sessions, transactions and requests of every client."""

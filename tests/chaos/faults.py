@@ -22,7 +22,8 @@ from glasstream_topics import checkpoints, snapshots
 from glasstream_topics.errors import FrameError
 from tests.chaos.late_ends import LateEnds
 from tests.chaos.witness import Witness
-from tests.support.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment
+from tests.support.waiting import wait_for
 
 SILENT: Final = 0.2
 """Share of late requests whose client gets no answer. For the others, the connection is reset."""

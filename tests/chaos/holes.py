@@ -22,8 +22,9 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which
 from glasstream.app.brokers.local import local_kafka
 from glasstream.app.configuration import load
 from glasstream_topics import events
-from tests.support.deployment import READERS, SETTINGS, Deployment, make_a_hole, wait_for
+from tests.support.deployment import READERS, SETTINGS, Deployment, make_a_hole
 from tests.support.logs import messages, reference
+from tests.support.waiting import wait_for
 
 NOTHING = "nothing"
 AGAIN = "requests and their snapshots"

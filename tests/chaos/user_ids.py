@@ -34,7 +34,8 @@ from glasstream.app.brokers.choose import open_broker
 from glasstream.app.brokers.local.node import free_ports
 from glasstream.app.configuration import load
 from tests.chaos.limited import limit, lives, metrics, total
-from tests.support.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment
+from tests.support.waiting import wait_for
 
 LATER = 300
 STREAM = "loans"

@@ -44,7 +44,8 @@ from glasstream.flow.settings import Settings
 from glasstream.kafka.transport.connection import connection
 from glasstream_topics import events
 from tests.chaos.limited import limit, lives, metrics, total
-from tests.support.deployment import HMAC_KEY, Deployment, wait_for
+from tests.support.deployment import HMAC_KEY, Deployment
+from tests.support.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "glasstream", "worker", "learner", "--instance", "learner-1", "--tether"]
 """A process of its own: one from the fork server would begin with the memory of all stages."""

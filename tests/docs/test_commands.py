@@ -22,11 +22,11 @@ from glasstream.app.command.cli import execute
 from glasstream.app.command.exit_codes import INTERRUPTED
 from glasstream.app.configuration import load
 from tests.support import docs_supposed as supposed
-from tests.support.deployment import DEADLINE, wait_for
 from tests.support.docs_commands import ADDRESSES, REGISTRY, Line, commands, here, inline, lines
 from tests.support.docs_pages import NAMES, ROOT, Block, Page, page
 from tests.support.fork_server import Forked, fork_server
 from tests.support.schema_registry import Registry, registry
+from tests.support.waiting import DEADLINE, wait_for
 
 OF_FILES = {"gbmap", "paper", "plot", "run"}
 """Commands that need no Kafka unless they name one."""

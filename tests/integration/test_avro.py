@@ -21,9 +21,10 @@ from glasstream_topics import ALL, avro, drift, effects, events_dead, novelty, p
 from glasstream_topics.consume.offsets import bounds
 from glasstream_topics.contract import MIB, Topic
 from tests.support.apicurio import Apicurio
-from tests.support.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment
 from tests.support.golden_records import GOLDEN, checked_in
 from tests.support.metrics import address, ask, metrics, total
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 Deploy = Callable[..., Deployment]

@@ -16,7 +16,8 @@ from confluent_kafka import Producer
 from glasstream.base.errors import TopicError, VersionError
 from glasstream_topics import effects as effects_topic
 from glasstream_topics.consume import effects, importance
-from tests.support.kafka_writer import KafkaWriter, until
+from tests.support.kafka_writer import KafkaWriter
+from tests.support.waiting import wait_for
 from tests.support.writing import ESTIMATE, SECONDS, curve, estimate
 
 PAGE = Path(__file__).resolve().parents[2] / "ops" / "docs" / "consuming.md"
@@ -94,7 +95,7 @@ def test_a_compacted_topic_gives_the_newest_of_each_key(kafka: str, prefix: str)
         writer.send(curve(feature, row), key=effects_topic.key("s", feature))
     writer.send(curve("gone", 0), None, key=effects_topic.key("s", "gone"))
     assert len(rows()) <= 101
-    until(lambda: rows() == [("age", 49), ("loan", 49)], 120.0)
+    wait_for("all rows", lambda: rows() == [("age", 49), ("loan", 49)])
     writer.delete()
 
 

@@ -11,8 +11,9 @@ from glasstream.base.errors import InputError
 from glasstream.kafka.transport.connection import connection
 from glasstream_topics import events, events_dead
 from tests.support.commands import Commands
-from tests.support.deployment import SETTINGS, Deployment, wait_for
+from tests.support.deployment import SETTINGS, Deployment
 from tests.support.logs import event, messages
+from tests.support.waiting import wait_for
 
 Deploy = Callable[..., Deployment]
 GOOD = 40

@@ -17,10 +17,11 @@ from glasstream.kafka.stages.registry import LOGIN, subjects
 from glasstream.kafka.transport.worker import ExitCode
 from glasstream_topics import admin, avro, drift, events, novelty, progress_novelty
 from tests.support.commands import Commands
-from tests.support.deployment import HMAC_KEY, OFTEN, SETTINGS, Deployment, wait_for
+from tests.support.deployment import HMAC_KEY, OFTEN, SETTINGS, Deployment
 from tests.support.logs import messages
 from tests.support.metrics import address, ask, metrics, total
 from tests.support.schema_registry import registry
+from tests.support.waiting import wait_for
 
 Deploy = Callable[..., Deployment]
 GIVEN = (*SETTINGS, *OFTEN, "topics.events=2", "topics.requests=2")

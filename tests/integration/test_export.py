@@ -10,7 +10,8 @@ from confluent_kafka import IsolationLevel, TopicPartition
 
 from glasstream.app.command.cli import cli
 from glasstream.base.errors import InputError
-from tests.support.kafka_writer import KafkaWriter, until
+from tests.support.kafka_writer import KafkaWriter
+from tests.support.waiting import wait_for
 from tests.support.writing import SECONDS, estimate
 
 
@@ -71,7 +72,7 @@ def test_a_topic_that_was_created_again_is_not_taken_for_the_same(writer: KafkaW
     writer.send(estimate(0))
     exported(writer, out)
     writer.delete()
-    until(lambda: writer.topic not in writer.admin.list_topics(timeout=SECONDS).topics)
+    wait_for("the end of the topic", lambda: writer.topic not in writer.admin.list_topics(timeout=SECONDS).topics)
     again = KafkaWriter(writer.bootstrap, writer.topic, partitions=2)
     again.send(*(estimate(row) for row in range(1, 5)))
     with pytest.raises(InputError, match=r"another topic .*importance, which was deleted since.*give another --out"):

@@ -29,9 +29,10 @@ from glasstream.kafka.transport.connection import connection
 from glasstream.models.codec import snapshot as codec
 from glasstream_topics import contributions, events, events_dead, frames, importance, requests, snapshots
 from glasstream_topics.errors import FrameError
-from tests.support.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment
 from tests.support.hostile import GHOSTS, KEY, Genuine, Hostile, Log, hostile, mistakes
 from tests.support.metrics import address, ask, metrics, total
+from tests.support.waiting import wait_for
 
 Deploy = Callable[..., Deployment]
 SETTINGS = (

@@ -14,8 +14,9 @@ from glasstream.app.command.cli import cli
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.progress import watermarks
 from glasstream_topics import events, events_dead
-from tests.support.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment
 from tests.support.transport_harness import make_topics, read_all
+from tests.support.waiting import wait_for
 
 PARTITIONS, BATCHES, SIZE, KILLS = 3, 120, 50, 20
 

@@ -14,17 +14,8 @@ from glasstream.kafka.transport.patience import Patience
 from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.transactions import ReplacedError, TransactionalProducer
 from tests.chaos.late_ends import LateEnds
-from tests.support.transport_harness import (
-    Totals,
-    make_topics,
-    numbers,
-    produce,
-    read_all,
-    running,
-    sums,
-    total_stage,
-    until,
-)
+from tests.support.transport_harness import Totals, make_topics, numbers, produce, read_all, running, sums, total_stage
+from tests.support.waiting import until
 
 RECORDS = 12
 SIZE = 700_000

@@ -19,18 +19,9 @@ from glasstream.kafka.stages.health import StageHealth
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.lane import StalledLane
 from glasstream.kafka.transport.stateful import StatefulStage
-from tests.support.deployment import Deployment, wait_for
-from tests.support.transport_harness import (
-    Totals,
-    make_topics,
-    numbers,
-    options,
-    produce,
-    read_all,
-    running,
-    sums,
-    until,
-)
+from tests.support.deployment import Deployment
+from tests.support.transport_harness import Totals, make_topics, numbers, options, produce, read_all, running, sums
+from tests.support.waiting import until, wait_for
 
 
 def add_partitions(bootstrap: str, topic: str, count: int) -> None:

@@ -15,9 +15,10 @@ from glasstream.flow.learner.pushed import file_of
 from glasstream.flow.reference import Reference
 from glasstream_topics import events, incidents, models
 from tests.support.commands import Commands
-from tests.support.deployment import OFTEN, Deployment, assert_same, wait_for
+from tests.support.deployment import OFTEN, Deployment, assert_same
 from tests.support.fixed_models import log
 from tests.support.onnx_exports import exported
+from tests.support.waiting import wait_for
 
 Deploy = Callable[..., Deployment]
 SETTINGS = (

@@ -16,8 +16,9 @@ from glasstream.kafka.transport.progress import read_to_end
 from glasstream.kafka.transport.worker import ExitCode
 from glasstream_topics import events, progress_learner
 from glasstream_topics.progress_learner import LearnerPartitionProgress
-from tests.support.deployment import SETTINGS, Deployment, assert_same, make_a_hole, wait_for
+from tests.support.deployment import SETTINGS, Deployment, assert_same, make_a_hole
 from tests.support.logs import messages, reference
+from tests.support.waiting import wait_for
 
 Deploy = Callable[..., Deployment]
 

@@ -8,9 +8,10 @@ from glasstream.app.runner.prepare import environment
 from glasstream.kafka.transport.worker import ExitCode
 from glasstream_topics import events
 from tests.integration.conftest import Run
-from tests.support.deployment import DEADLINE, HMAC_KEY, SETTINGS, Deployment, wait_for
+from tests.support.deployment import HMAC_KEY, SETTINGS, Deployment
 from tests.support.fork_server import Forked, fork_server
 from tests.support.logs import messages
+from tests.support.waiting import DEADLINE, wait_for
 
 Deploy = Callable[..., Deployment]
 NOBODY = "127.0.0.1:1"

@@ -8,8 +8,9 @@ from glasstream.app.command.exit_codes import DIFFERS
 from glasstream.base.errors import InputError
 from glasstream_topics import events
 from tests.support.commands import Commands
-from tests.support.deployment import OFTEN, SETTINGS, Deployment, assert_same, wait_for
+from tests.support.deployment import OFTEN, SETTINGS, Deployment, assert_same
 from tests.support.logs import messages, reference
+from tests.support.waiting import wait_for
 
 Deploy = Callable[..., Deployment]
 

@@ -20,7 +20,8 @@ from glasstream.events.admission import Task
 from glasstream.events.sources.csv_file import CsvFile
 from glasstream.kafka.transport.connection import connection
 from glasstream.models.river.catalogue import model_factory
-from tests.support.deployment import ROOT, wait_for
+from tests.support.deployment import ROOT
+from tests.support.waiting import wait_for
 
 from .conftest import Run
 

@@ -24,7 +24,7 @@ from glasstream.kafka.stages.schemas import format_maker
 from glasstream.kafka.transport.connection import connection
 from glasstream_topics import events_dead
 from tests.support.apicurio import Apicurio
-from tests.support.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment
 from tests.support.metrics import address, ask
 from tests.support.orders import (
     ADDED,
@@ -40,6 +40,7 @@ from tests.support.orders import (
     message,
 )
 from tests.support.transport_harness import make_topics, read_all
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 Deploy = Callable[..., Deployment]

@@ -30,9 +30,10 @@ from glasstream_topics import events
 from glasstream_topics.access import ROLES
 from glasstream_topics.admin import HIDDEN
 from glasstream_topics.consume import importance
-from tests.support.deployment import HMAC_KEY, SETTINGS, Deployment, wait_for
+from tests.support.deployment import HMAC_KEY, SETTINGS, Deployment
 from tests.support.logs import messages
 from tests.support.schema_registry import registry
+from tests.support.waiting import wait_for
 
 PASSWORDS = {role: secrets.token_hex(16) for role in (*ROLES, "nobody")}
 GUESS = secrets.token_hex(16)

@@ -18,8 +18,9 @@ from glasstream.flow.settings import Settings
 from glasstream_topics import admin as topic_admin
 from glasstream_topics.admin import Deviation
 from glasstream_topics.errors import TopicError
-from tests.support.local_kafka import DEADLINE_S, received, send, until
+from tests.support.local_kafka import DEADLINE_S, received, send
 from tests.support.topic_configs import alter, config
+from tests.support.waiting import holds_within, wait_for
 
 pytestmark = pytest.mark.kafka
 
@@ -32,21 +33,21 @@ def test_topics_get_the_copies_that_outlive_a_leader_and_a_controller_and_two_de
     topic = f"{prefix}t"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(topic, 1, -1)])[topic].result(DEADLINE_S)
-    assert until(lambda: len(in_sync(admin, topic)) == 3)
+    wait_for("three replicas", lambda: len(in_sync(admin, topic)) == 3)
     assert send(cluster.bootstrap, topic, [b"1"]) == []
 
     leader = cluster.leader(topic, 0)
     cluster.nodes[leader].kill()
-    assert until(lambda: cluster.leader(topic, 0) not in (leader, -1))
+    wait_for("another leader", lambda: cluster.leader(topic, 0) not in (leader, -1))
     assert send(cluster.bootstrap, topic, [b"2"]) == []
     cluster.start(leader)
 
     controller = cluster.controller()
     cluster.nodes[controller].kill()
-    assert until(lambda: cluster.controller() not in (controller, -1))
+    wait_for("another controller", lambda: cluster.controller() not in (controller, -1))
     assert send(cluster.bootstrap, topic, [b"3"]) == []
     cluster.start(controller)
-    assert until(lambda: in_sync(admin, topic) == {1, 2, 3})
+    wait_for("all replicas", lambda: in_sync(admin, topic) == {1, 2, 3})
 
     leader = cluster.leader(topic, 0)
     others = [node for node in cluster.nodes if node != leader]
@@ -125,7 +126,7 @@ def settles(read: Callable[[], object], wanted: object) -> None:
             last = error
         return last == wanted
 
-    assert until(matches), f"expected {wanted}, got {last!r}"
+    assert holds_within(DEADLINE_S, matches), f"expected {wanted}, got {last!r}"
 
 
 def context(settings: Settings) -> DoctorContext:

@@ -21,7 +21,8 @@ from glasstream_topics import admin
 from glasstream_topics.admin import Deviation
 from glasstream_topics.contract import MIB
 from glasstream_topics.errors import TopicError
-from tests.support.topic_configs import TIMEOUT_S, alter, config, wait_until
+from tests.support.topic_configs import TIMEOUT_S, alter, config
+from tests.support.waiting import wait_for
 
 COUNTS = {"events": 2, "requests": 3}
 
@@ -105,7 +106,10 @@ def every_deviation_is_reported(client: AdminClient, prefix: str) -> None:
         future.result(TIMEOUT_S)
     for future in client.create_partitions([NewPartitions(name("contributions"), 4)]).values():
         future.result(TIMEOUT_S)
-    wait_until(lambda: name("importance") not in partitions(client) and partitions(client)[name("contributions")] == 4)
+    wait_for(
+        "the topics",
+        lambda: name("importance") not in partitions(client) and partitions(client)[name("contributions")] == 4,
+    )
     alter(client, name("snapshots"), "cleanup.policy", "compact,delete")
     alter(client, name("snapshots"), "segment.bytes", "1048576")
     alter(client, name("progress.aggregator"), "min.cleanable.dirty.ratio", "0.5")

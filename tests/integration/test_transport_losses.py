@@ -12,17 +12,8 @@ from glasstream.kafka.stages.health import StageHealth
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.stateless import StatelessStage
-from tests.support.transport_harness import (
-    Total,
-    Totals,
-    make_topics,
-    options,
-    produce,
-    read_all,
-    running,
-    total_stage,
-    until,
-)
+from tests.support.transport_harness import Total, Totals, make_topics, options, produce, read_all, running, total_stage
+from tests.support.waiting import until
 
 
 def make(kafka: str, prefix: str) -> str:

@@ -20,9 +20,8 @@ from tests.support.transport_harness import (
     read_all,
     running,
     total_stage,
-    until,
-    wait_for,
 )
+from tests.support.waiting import until, wait_for
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def test_state_is_read_behind_markers_aborted_records_and_tombstones_or_not_at_a
     expected = {b"a": b"1", b"b": b"2", b"": b"9"}
     assert read_to_end(connection, state, 0, 60.0) == expected
     # six records, one that was aborted, three markers, the last of which comes after the answer
-    wait_for(lambda: watermarks(connection, state, 0, 60.0) == (0, 10))
+    wait_for("the watermarks", lambda: watermarks(connection, state, 0, 60.0) == (0, 10))
 
     foreign = Producer({"bootstrap.servers": kafka, "transactional.id": f"{state}-foreign"})
     foreign.init_transactions(60)

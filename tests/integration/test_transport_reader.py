@@ -45,8 +45,8 @@ from tests.support.transport_harness import (
     running,
     stays,
     total_stage,
-    until,
 )
+from tests.support.waiting import until
 
 
 class Handled:

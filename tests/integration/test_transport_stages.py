@@ -31,9 +31,8 @@ from tests.support.transport_harness import (
     stays,
     sums,
     total_stage,
-    until,
-    wait_for,
 )
+from tests.support.waiting import until, wait_for
 
 
 @pytest.fixture
@@ -60,17 +59,17 @@ def test_a_worker_that_ends_is_succeeded_long_before_its_session_times_out(kafka
         return found.state is ConsumerGroupState.STABLE and len(found.members) == 2
 
     with Worker(kafka, topics, "a", session=300) as first, Worker(kafka, topics, "b", session=300) as second:
-        wait_for(both_are_in, 120.0, "both workers")
-        wait_for(lambda: len(read_all(kafka, f"{topics}out")[0]) == 500)
+        wait_for("both workers", both_are_in)
+        wait_for("500 records", lambda: len(read_all(kafka, f"{topics}out")[0]) == 500)
         # One partition: one of the two has it. Both are told, one after the other, and the last to go took it over.
         first.send(signal.SIGTERM)
         assert first.end() == (ExitCode.OK, "")
         produce(kafka, f"{topics}in", numbers(500, 600))
-        wait_for(lambda: len(read_all(kafka, f"{topics}out")[0]) == 600, 120.0, "the take-over")
+        wait_for("the take-over", lambda: len(read_all(kafka, f"{topics}out")[0]) == 600)
         second.send(signal.SIGKILL)
     with Worker(kafka, topics, "b", session=300) as third:
         produce(kafka, f"{topics}in", numbers(600, 700))
-        wait_for(lambda: len(read_all(kafka, f"{topics}out")[0]) == 700, 120.0, "the successor")
+        wait_for("the successor", lambda: len(read_all(kafka, f"{topics}out")[0]) == 700)
         third.send(signal.SIGINT)
         assert third.end() == (ExitCode.OK, "")
     assert read_all(kafka, f"{topics}out")[0] == sums(700)
@@ -134,7 +133,7 @@ def test_partitions_move_between_workers_under_load_and_every_message_counts_onc
 
     steps = asyncio.run(run())
     # a commit's markers come after it
-    wait_for(lambda: sum(map(len, read_all(kafka, f"{prefix}out", 4))) >= 200 * steps)
+    wait_for("all records", lambda: sum(map(len, read_all(kafka, f"{prefix}out", 4))) >= 200 * steps)
     assert read_all(kafka, f"{prefix}out", 4) == [sums(50 * steps)] * 4
 
 

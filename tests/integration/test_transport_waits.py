@@ -31,8 +31,8 @@ from tests.support.transport_harness import (
     read_all,
     running,
     total_stage,
-    until,
 )
+from tests.support.waiting import until
 
 FEW = 500
 """Messages in front of a gate."""

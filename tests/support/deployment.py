@@ -2,7 +2,6 @@
 
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,8 +15,8 @@ from glasstream.kafka.transport.connection import connection
 from glasstream.kafka.transport.progress import read_to_end, watermarks
 from glasstream_topics import admin, checkpoints, events
 from tests.support.fork_server import Forked, fork_server
+from tests.support.waiting import DEADLINE, wait_for
 
-DEADLINE = 150.0
 SETTINGS = ("model.name=tree", "seed=3", "model.task=classification", "limits.rows_ahead=800", "publish.every=50")
 OFTEN = ("checkpoint.seconds=0.001", "checkpoint.share=1")
 """Settings that write a checkpoint at nearly every snapshot, however fast the machine learns."""
@@ -25,14 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 HMAC_KEY = "tests-" * 4
 READERS = {"explain.requests": "explainer-1", "contributions": "aggregator-1"}
 """The worker that reads each queue, where there is one of each stage."""
-
-
-def wait_for(what: str, condition: Callable[[], object], deadline: float = DEADLINE) -> None:
-    """Wait until a condition holds; the condition itself pauses briefly if it does not."""
-    until = time.monotonic() + deadline
-    while not condition():
-        if time.monotonic() > until:
-            raise TimeoutError(f"not within {deadline:.0f} s: {what}")
 
 
 @dataclass

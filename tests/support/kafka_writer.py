@@ -1,19 +1,12 @@
 """Public records on a real Kafka."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from tests.support.waiting import wait_for
 from tests.support.writing import SECONDS, Writer
-
-
-def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 class KafkaWriter(Writer):
@@ -25,7 +18,7 @@ class KafkaWriter(Writer):
         super().__init__(bootstrap, topic)
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         self.admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))])[topic].result(SECONDS)
-        until(lambda: topic in self.admin.list_topics(timeout=SECONDS).topics)
+        wait_for(f"the topic {topic}", lambda: topic in self.admin.list_topics(timeout=SECONDS).topics)
 
     def transaction(self, *values: bytes, commit: bool) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": self.topic})
@@ -36,7 +29,8 @@ class KafkaWriter(Writer):
         producer.flush(SECONDS)
         producer.commit_transaction(SECONDS) if commit else producer.abort_transaction(SECONDS)
         # The markers come after the answer, and until then committed records are read up to the transaction only.
-        until(lambda: self.ends(IsolationLevel.READ_COMMITTED) == self.ends(IsolationLevel.READ_UNCOMMITTED))
+        committed, all_records = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+        wait_for("the markers", lambda: self.ends(committed) == self.ends(all_records))
 
     def ends(self, level: IsolationLevel) -> list[int]:
         """Return where each partition ends for a reader with this isolation level."""

@@ -1,20 +1,10 @@
 """A producer and a consumer for short tests of a broker."""
 
-import time
-from collections.abc import Callable
-
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from tests.support.waiting import wait_for
+
 DEADLINE_S = 30.0
-
-
-def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> bool:
-    """Whether the condition, asked again and again, holds before the deadline."""
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
-        if condition():
-            return True
-    return False
 
 
 def send(bootstrap: str, topic: str, values: list[bytes]) -> list[KafkaError]:
@@ -46,7 +36,7 @@ def received(bootstrap: str, topic: str, count: int, isolation: str = "read_comm
     consumer.assign([TopicPartition(topic, 0, 0)])
     values: list[bytes] = []
     try:
-        assert until(lambda: _take(consumer, values) >= count)
+        wait_for(f"{count} records of {topic}", lambda: _take(consumer, values) >= count)
     finally:
         consumer.close()
     return values

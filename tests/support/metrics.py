@@ -7,7 +7,8 @@ import urllib.request
 from prometheus_client.parser import text_string_to_metric_families
 
 from glasstream.kafka.health import catalogue
-from tests.support.deployment import Deployment, wait_for
+from tests.support.deployment import Deployment
+from tests.support.waiting import wait_for
 
 
 def address(deployment: Deployment, worker: str) -> str:

@@ -28,8 +28,8 @@ from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream.kafka.transport.stage import Stage
 from glasstream.kafka.transport.stateful import StatefulStage
 from glasstream.kafka.transport.worker import run_worker
+from tests.support.waiting import DEADLINE, until, wait_for
 
-DEADLINE = 150.0
 """Seconds after which what did not happen counts as failed: many times what it takes on a machine that is busy."""
 NAMES = "in state out table"
 """Topics of a stage, after the prefix."""
@@ -167,7 +167,7 @@ def make_topics(bootstrap: str, topics: Mapping[str, int], config: Mapping[str, 
             for name, count in topics.items()
         )
 
-    wait_for(listed, what=f"{', '.join(topics)} with their leaders")
+    wait_for(f"{', '.join(topics)} with their leaders", listed)
 
 
 def embedded_topics(broker: EmbeddedKafka, prefix: str, partitions: int = 1, *, names: str = NAMES) -> Connection:
@@ -244,13 +244,6 @@ def committed_offset(bootstrap: str, group: str, topic: str, partition: int = 0)
         reader.close()
 
 
-async def until(condition: Callable[[], bool], timeout: float = DEADLINE, what: str = "") -> None:
-    """Wait for `condition`; fail after `timeout` seconds."""
-    async with asyncio.timeout(timeout):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 async def stays(condition: Callable[[], bool], seconds: float) -> bool:
     """Return whether `condition` stays false for `seconds`."""
     try:
@@ -258,13 +251,6 @@ async def stays(condition: Callable[[], bool], seconds: float) -> bool:
     except TimeoutError:
         return True
     return False
-
-
-def wait_for(condition: Callable[[], bool], timeout: float = DEADLINE, what: str = "condition") -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come within {timeout} s"
-        time.sleep(0.05)
 
 
 @asynccontextmanager

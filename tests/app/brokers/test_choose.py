@@ -9,13 +9,13 @@ from confluent_kafka.admin import AdminClient
 
 from glasstream.app.brokers.choose import Broker, TopicRequest, open_broker
 from glasstream.base.errors import BrokerError
-from tests.support.transport_harness import wait_for
+from tests.support.waiting import wait_for
 
 
 def partitions(broker: Broker, names: list[str]) -> dict[str, int]:
     """Return the partitions of the topics, once the broker lists them."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    wait_for(lambda: {*names} <= admin.list_topics(timeout=20).topics.keys(), what=f"a list with {names}")
+    wait_for(f"a list with {names}", lambda: {*names} <= admin.list_topics(timeout=20).topics.keys())
     topics = admin.list_topics(timeout=20).topics
     return {name: len(topics[name].partitions) for name in names}
 

@@ -17,7 +17,8 @@ from glasstream.app.brokers.choose import TopicRequest, open_broker
 from glasstream.app.brokers.local import Kafka, local_kafka
 from glasstream.app.brokers.local.node import free_ports
 from glasstream.base.errors import BrokerError
-from tests.support.local_kafka import DEADLINE_S, received, send, until
+from tests.support.local_kafka import DEADLINE_S, received, send
+from tests.support.waiting import wait_for
 
 
 def partitions(bootstrap: str) -> dict[str, int]:
@@ -57,7 +58,7 @@ def test_records_outlive_stop_kill_pause_and_the_run_in_a_folder_for_one_run_at_
         assert second.kind == "local" and any(second.bootstrap in line for line in said)
         assert received(second.bootstrap, "t", 3) == [b"1", b"2", b"3"]
         second.create_topics([TopicRequest("more", 2, {})])
-        assert until(lambda: partitions(second.bootstrap).get("more") == 2)
+        wait_for("the new topic", lambda: partitions(second.bootstrap).get("more") == 2)
 
 
 def outlives_stop_kill_and_pause(broker: Kafka) -> None:
@@ -69,7 +70,7 @@ def outlives_stop_kill_and_pause(broker: Kafka) -> None:
         given.create_topics([TopicRequest("t", 3, {}), TopicRequest("roomy", 1, {"max.message.bytes": "2000000"})])
         with pytest.raises(BrokerError, match="cannot create t"):
             given.create_topics([TopicRequest("t", 3, {})])
-    assert until(lambda: {"t", "roomy"} <= partitions(address).keys())
+    wait_for("both topics", lambda: {"t", "roomy"} <= partitions(address).keys())
     assert (partitions(address)["t"], partitions(address)["roomy"]) == (3, 1)
     (refusal,) = send(address, "t", [b"1", large])
     assert refusal.code() == KafkaError.MSG_SIZE_TOO_LARGE
@@ -124,8 +125,8 @@ def test_a_server_that_cannot_start_shows_why_and_one_goes_with_its_owner(kafka:
         assert answers(address, DEADLINE_S)
         os.kill(int(pid), signal.SIGSTOP)
         owner.kill()
-        assert until(lambda: not _alive(int(pid)))
-        assert until(lambda: not Path(folder).exists())
+        wait_for("the end of the process", lambda: not _alive(int(pid)))
+        wait_for("the end of the folder", lambda: not Path(folder).exists())
 
 
 def _alive(pid: int) -> bool:

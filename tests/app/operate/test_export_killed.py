@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -14,16 +13,10 @@ import pytest
 
 from glasstream.app.brokers.embedded import EmbeddedKafka
 from tests.support.exporting import FEATURES, PREDICTED, ROWS, arguments, exported
-from tests.support.writing import SECONDS, Writer, estimate
+from tests.support.waiting import wait_for
+from tests.support.writing import Writer, estimate
 
 KILLS = 3
-
-
-def wait_for(what: str, holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < end, f"no {what}"
-        time.sleep(0.2)
 
 
 def column(out: Path, table: str, expression: str) -> list[object]:

@@ -23,7 +23,7 @@ from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.kafka.transport.connection import Connection
 from glasstream_topics import attributions
 from tests.support.browsing import Viewing, viewing
-from tests.support.deployment import ROOT, wait_for
+from tests.support.deployment import ROOT
 from tests.support.page_records import (
     attribution_record,
     drift_record,
@@ -33,6 +33,7 @@ from tests.support.page_records import (
     novelty_record,
     prediction_record,
 )
+from tests.support.waiting import wait_for
 
 
 @contextmanager

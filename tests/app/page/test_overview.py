@@ -22,7 +22,6 @@ from glasstream.app.page.summary import Rate, Summary
 from glasstream.app.page.viewer import Channel, View, Viewer
 from glasstream.kafka.transport.connection import Connection
 from glasstream_topics import importance, incidents, predictions
-from tests.support.deployment import wait_for
 from tests.support.page_records import (
     drift_record,
     effect_record,
@@ -32,6 +31,7 @@ from tests.support.page_records import (
 )
 from tests.support.viewer import put as put_record
 from tests.support.viewer import sent, store
+from tests.support.waiting import wait_for
 
 
 def row(known: Store, stream: str) -> dict[str, Any]:

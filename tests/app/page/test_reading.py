@@ -15,8 +15,8 @@ from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.progress import watermarks
 from glasstream_topics import admin
 from glasstream_topics.importance import Importance
-from tests.support.deployment import wait_for
 from tests.support.page_records import drift_record, effect_record, importance_record
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture

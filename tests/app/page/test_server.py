@@ -34,6 +34,7 @@ from glasstream.app.page.viewer import View, Viewer
 from glasstream.base.errors import SettingsError
 from glasstream_topics import importance
 from tests.support.page_records import importance_record
+from tests.support.waiting import until
 
 TOKEN = "a-token-of-the-tests"
 
@@ -130,12 +131,6 @@ def test_events_are_pushed_as_records_come() -> None:
             assert (await event(answer.content))["trouble"] == "no broker answers: gone"
 
     run(talk)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition; the test has a deadline."""
-    while not condition():
-        await asyncio.sleep(0.02)
 
 
 async def silent(address: str, request: str, count: int = 1) -> socket.socket:

@@ -35,7 +35,8 @@ from glasstream_topics.errors import RecordError
 from tests.support.any_record import records
 from tests.support.golden_records import GOLDEN, checked_in
 from tests.support.schema_registry import Registry, registry
-from tests.support.transport_harness import embedded_topics, options, until
+from tests.support.transport_harness import embedded_topics, options
+from tests.support.waiting import until
 
 PUBLISHED = [topic for topic in ALL if topic.published]
 JSON = [topic for topic in PUBLISHED if topic.json is not None]

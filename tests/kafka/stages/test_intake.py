@@ -23,7 +23,8 @@ from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.relay import Relay
 from glasstream_topics import events, events_dead
 from glasstream_topics.progress_intake import IntakeTypes
-from tests.support.transport_harness import embedded_topics, options, produce, read_all, until
+from tests.support.transport_harness import embedded_topics, options, produce, read_all
+from tests.support.waiting import until
 
 LABELS = ("intake.labels_topics=paid", "intake.labels_id=o", "intake.labels_target=paid", "intake.id=o")
 

@@ -33,7 +33,8 @@ from glasstream.kafka.transport.stateless import StatelessStage, WorkLane
 from glasstream_topics import access, incidents
 from tests.support.examples import some
 from tests.support.incident_records import encoded, message
-from tests.support.transport_harness import committed_offset, options, produce, running, until
+from tests.support.transport_harness import committed_offset, options, produce, running
+from tests.support.waiting import until
 from tests.support.webhook_server import Receiver, bodies
 
 KEY = b"a key of sixteen bytes"

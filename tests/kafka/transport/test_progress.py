@@ -19,7 +19,8 @@ from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.topic_check import check_topics, partition_count
 from glasstream.kafka.transport.transactions import TransactionalProducer
 from glasstream.kafka.transport.watch import Follower
-from tests.support.transport_harness import produce, until
+from tests.support.transport_harness import produce
+from tests.support.waiting import until
 
 STATE = "state"
 

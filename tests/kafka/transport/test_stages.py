@@ -37,8 +37,8 @@ from tests.support.transport_harness import (
     running,
     sums,
     total_stage,
-    until,
 )
+from tests.support.waiting import until
 
 
 @pytest.fixture
