@@ -251,6 +251,20 @@ def test_values_that_are_wrapped_in_their_types_are_proposed_as_such(
     assert isinstance(orjson.loads(trial.events[1][1])["x"]["age"], int)
 
 
+def test_messages_of_several_kinds_are_to_be_checked() -> None:
+    kinds = [
+        {"kind": "request", "no": 1, "age": 3},
+        {"kind": "outcome", "no": 1, "paid": "y"},
+        {"kind": "ping", "no": 1},
+    ]
+    rows = [kinds[n % 3] for n in range(COUNT)]
+    (doubt,) = (one for one in tried(rows).doubts if one.startswith("kind: "))
+    assert "messages with 'request' and 'outcome' have other fields" in doubt and "where = kind=request" in doubt
+    assert not [one for one in tried(rows, "intake.where=kind=request").doubts if one.startswith("kind: ")]
+    optional = [{"kind": "ab"[n % 2], "a": n % 5, **({"b": 1} if n % 4 == 0 else {})} for n in range(COUNT)]
+    assert not [one for one in tried(optional).doubts if one.startswith("kind: ")]
+
+
 def test_a_trial_is_of_the_selected_messages() -> None:
     rows = [{"type": "request" if n % 3 else "outcome", "a": n % 5, "y": n % 2} for n in range(COUNT)]
     trial = tried(rows, "intake.where=type=request")

@@ -19,7 +19,7 @@ from glasstream.events.mapping.formats import Format
 from glasstream.events.mapping.mapper import Mapping as EventMapping
 from glasstream.events.mapping.mapper import event_rules, make_kinds
 from glasstream.events.mapping.misfit import Misfit
-from glasstream.events.mapping.proposal import FieldOfSample, doubts, fields_of, proposal
+from glasstream.events.mapping.proposal import FieldOfSample, doubts, fields_of, mixtures, proposal
 from glasstream.events.mapping.unwrap import wrapping_of
 from glasstream.events.message import Message
 from glasstream.flow.settings import Settings
@@ -140,7 +140,10 @@ def judge(settings: Settings, messages: Sequence[Message], environment: Mapping[
     proposed, trial.left_out = proposal(intake, trial.fields, len(documents))
     trial.proposal |= proposed
     tried = _with(settings, **trial.proposal)
-    trial.doubts = list(doubts(tried.intake, trial.fields, trial.left_out, len(documents)))
+    trial.doubts = [
+        *mixtures(tried.intake, documents),
+        *doubts(tried.intake, trial.fields, trial.left_out, len(documents)),
+    ]
     stage = Intake(tried, make, lambda types: types)
     _show(trial, stage, messages, settings)
     return trial

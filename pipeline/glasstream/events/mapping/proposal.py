@@ -35,6 +35,8 @@ _DISTINCT: Final = 1_000
 """Largest number of different values to count."""
 _LEAST: Final = 20
 """Smallest number of values from which a proposal follows."""
+_KINDS: Final = 10
+"""Largest number of kinds of documents to tell apart."""
 _NEARLY: Final = 0.9
 """Share of different values from which a text is an id, or free text."""
 _UNITS: Final = {"s": 1e9, "ms": 1e12, "us": 1e15, "ns": 1e18}
@@ -196,6 +198,28 @@ def doubts(
             f"{target.name}: is probably in other messages than the features; read labels from their topic "
             "(labels_topics); if both are on this topic, tell them apart (where, labels_where)"
         )
+
+
+def mixtures(settings: IntakeSettings, documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the doubt about documents of several kinds, whose fields differ by the value of one of them."""
+    names = (
+        sorted(set.intersection(*map(set, documents))) if settings.where is None and len(documents) >= _LEAST else []
+    )
+    for name in names:
+        fields: dict[str, set[str]] = {}
+        for one in documents:
+            if not isinstance(one[name], str) or len(fields) > _KINDS:
+                break
+            fields.setdefault(one[name], set()).update(one)
+        else:
+            common = set.intersection(*fields.values())
+            apart = [kind for kind, found in fields.items() if found - common]
+            others = [fields[kind] - common for kind in apart]
+            if len(apart) > 1 and sum(map(len, others)) == len(set.union(*others)):
+                yield (
+                    f"{name}: messages with {' and '.join(map(repr, apart[:2]))} have other fields: read one kind "
+                    f"(where = {name}={apart[0]}); for labels in others, set labels_where"
+                )
 
 
 def _looks_like(one: FieldOfSample) -> str | None:
