@@ -202,10 +202,9 @@ def doubts(
 
 def mixtures(settings: IntakeSettings, documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the doubt about documents of several kinds, whose fields differ by the value of one of them."""
-    names = (
-        sorted(set.intersection(*map(set, documents))) if settings.where is None and len(documents) >= _LEAST else []
-    )
-    for name in names:
+    if settings.where is not None or len(documents) < _LEAST:
+        return
+    for name in sorted(set.intersection(*map(set, documents))):
         fields: dict[str, set[str]] = {}
         for one in documents:
             if not isinstance(one[name], str) or len(fields) > _KINDS:
