@@ -143,3 +143,31 @@ def test_two_workers_share_the_partitions_and_try_writes_nothing(
     for (partition, stream), numbers in shop.sent.items():
         mine = [one["x"]["n"] for one in found[stream] if f"[{partition}]@" in one["id"]]
         assert mine == numbers
+
+
+def test_events_and_labels_of_one_topic(deploy: Callable[..., Deployment], kafka: str, prefix: str) -> None:
+    """Only a broker refuses a topic that is subscribed to twice."""
+    source = f"{prefix}bank"
+    make_topics(kafka, {source: 1})
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in range(20):
+        for document in (
+            {"kind": "request", "no": number, "age": 30},
+            {"kind": "outcome", "no": number, "paid": "yes"},
+        ):
+            producer.produce(source, orjson.dumps(document), partition=0)
+    producer.flush(60)
+    deployment = deploy(
+        f"intake.topics={source}", "intake.where=kind=request", "intake.id=no", "intake.stream==bank",
+        f"intake.labels_topics={source}", "intake.labels_where=kind=outcome", "intake.labels_id=no",
+        "intake.labels_target=paid", "topics.events=1",
+    )  # fmt: skip
+    deployment.start("intake")
+
+    def arrived() -> list[dict[str, Any]]:
+        values = [orjson.loads(value or b"") for part in read_all(kafka, f"{prefix}events", 1) for value in part]
+        return [one for content in values for one in (content if isinstance(content, list) else [content])]
+
+    wait_for("all events and labels", lambda: len(arrived()) == 40)
+    assert [one["id"] for one in arrived()] == [number for number in range(20) for _ in range(2)]
+    assert ["x" in one for one in arrived()] == [True, False] * 20

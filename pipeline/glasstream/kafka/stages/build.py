@@ -207,7 +207,7 @@ def _intake(settings: Settings, key: Key | None) -> Relay:
     held = HeldTypes(link, presence, topic(settings, progress_intake.TOPIC.name))
     worker = Intake(settings, format_maker(intake, os.environ), held)
     needed = needed_topics("intake", settings)
-    sources = (*intake.sources, *intake.labels_sources)
+    sources = tuple(dict.fromkeys((*intake.sources, *intake.labels_sources)))  # one topic can have both
     named_by = "intake.topics and intake.labels_topics"
     relay = Relay(link, presence, sources, worker, needed, settings.transaction.seconds, named_by, begun=held.topics)
     watch_over(relay, settings, worker.samples)
