@@ -22,14 +22,16 @@ Pair = tuple[Floats, Floats, Floats]
 
 ALPHA = 0.05
 ROWS = 2_000
-RHO = 25 / (2 * log(40) + log(1 + 2 * log(40)))
+C = 9 / 8
+RHO = 100 / (2 * log(40) + log(1 + 2 * log(40)))
 
 
 def by_definition(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     """Return the sums and variations after each row, one row after the other."""
     total, variation, sums, variations = 0.0, 0.0, [], []
     for row, difference in enumerate((first - second).tolist()):
-        variation += (difference - (total / row if row else 0.0)) ** 2
+        mean = total / row if row else 0.0
+        variation += (difference - min(max(mean, 1 - C), C - 1)) ** 2
         total += difference
         sums.append(total)
         variations.append(variation)
@@ -69,7 +71,7 @@ def different_models(draws: np.random.Generator, kind: str) -> Pair:
     """Return losses whose expected difference is known on every row."""
     expected = difficulties(draws, kind)
     gaps = {
-        "steady": np.full(ROWS, 0.1),
+        "steady": np.full(ROWS, 0.3),
         "drifting": np.where(np.arange(ROWS) < ROWS // 2, 0.1, -0.1),
         "autocorrelated": 0.2 * (difficulties(draws, kind) - 0.5),
     }[kind]
@@ -105,15 +107,15 @@ def test_the_interval_holds_the_mean_difference_at_all_rows_together(kind: str, 
 
 
 def test_the_closed_form_is_the_mean_over_the_bets() -> None:
-    r = RHO / 4
+    r = RHO / C**2
 
     def bet(rate: float, total: float, variation: float) -> float:
-        left = 1 - 2 * rate
-        density = 2 * r**r * left ** (r - 1) * exp(-r * left) / (exp(gammaln(r)) * gammainc(r, r))
-        return density * exp(rate * total - (-log(left) - 2 * rate) / 4 * variation)
+        left = 1 - C * rate
+        density = C * r**r * left ** (r - 1) * exp(-r * left) / (exp(gammaln(r)) * gammainc(r, r))
+        return density * exp(rate * total - (-log(left) - C * rate) / C**2 * variation)
 
     for total, variation in [(0.0, 0.0), (1.0, 0.5), (-3.0, 2.0), (40.0, 30.0), (-40.0, 30.0), (90.0, 700.0)]:
-        mean, _ = quad(bet, 0.0, 0.5, (total, variation), epsabs=0.0, epsrel=1e-10, limit=500)
+        mean, _ = quad(bet, 0.0, 1 / C, (total, variation), epsabs=0.0, epsrel=1e-10, limit=500)
         found = log_evidence(np.array([total]), np.array([variation]))[0]
         assert found == pytest.approx(log(mean), abs=1e-7), (total, variation)
 
@@ -125,7 +127,7 @@ def test_evidence_rises_with_the_sum_and_falls_with_the_variation_without_a_jump
         assert np.isfinite(evidence).all()
         steps = np.diff(evidence)
         assert (steps > 0.0).all()
-        assert steps.max() <= 0.5 + 1e-9  # no bet is larger than 1/c
+        assert steps.max() <= 1 / C + 1e-9  # no bet is larger than 1/c
         assert (log_evidence(sums, np.full(len(sums), variation + 1.0)) < evidence).all()
 
 

@@ -30,7 +30,7 @@ from tests.support.waiting import DEADLINE, wait_for
 
 OF_FILES = {"gbmap", "paper", "plot", "run"}
 """Commands that need no Kafka unless they name one."""
-AT_ONCE = {"intake", "page", "produce", "topics", "worker"}
+AT_ONCE = {"compare", "intake", "page", "produce", "topics", "worker"}
 """Commands that need a Kafka, and need not wait until the loans are explained."""
 WITH_A_DEPLOYMENT = ["README.md", "consuming.md", "containers.md", "labels.md", "page.md", "runbook.md"]
 WITH_A_DEPLOYMENT += ["security.md", "watching.md"]

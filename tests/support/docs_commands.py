@@ -60,6 +60,7 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
 
 REFUSED: Mapping[tuple[str, ...], str] = {
     ("glasstream", "topics", "acls", "--apply"): "It needs an authorizer",
+    ("glasstream", "compare", "loans"): "expected a stream with predictions",
     ("glasstream", "explain", "--id"): "--id: expected ids of events",
     ("glasstream", "explain"): "the stages write them with explain.methods=attributions",
 }

@@ -2,16 +2,18 @@
 
 Let δ_i in [-1, 1] be the loss of the first model minus that of the second on row i, and Δ_t the mean of the
 expectations of δ_1, …, δ_t, each given the rows before it. Models and data may change: Δ_t is the mean difference so
-far, of whatever the rows were. With c = 2, the range of the differences,
+far, of whatever the rows were. With c = 9/8,
 
     S_t = δ_1 + … + δ_t
-    γ_t = S_(t-1) / (t-1), and γ_1 = 0
+    γ_t = S_(t-1) / (t-1), but at least 1 - c and at most c - 1; γ_1 = 0
     V_t = (δ_1 - γ_1)² + … + (δ_t - γ_t)²
     ψ(λ) = (-log(1 - cλ) - cλ) / c²,  0 < λ < 1/c
 
-exp(λ (S_t - t Δ_t) - ψ(λ) V_t) has an expectation of at most 1 at every time at which the reader may stop (Howard,
-Ramdas, McAuliffe and Sekhon 2021, theorem 4; Choe and Ramdas 2023, theorem 2). So has its mean over λ. With λ from a
-truncated gamma distribution, this mean has a closed form (Howard et al., proposition 9), here m(S_t - t Δ_t, V_t):
+exp(λ (S_t - t Δ_t) - ψ(λ) V_t) has an expectation of at most 1 at every time at which the reader may stop, and so has
+the same with -S_t + t Δ_t, because ±(δ_i - γ_i) >= -c (Howard, Ramdas, McAuliffe and Sekhon 2021, theorem 4; Choe and
+Ramdas 2023, theorem 2, with γ within the bounds of their one-sided propositions, so that c need not be the range 2).
+So has the mean over λ. With λ from a truncated gamma distribution, this mean has a closed form (Howard et al.,
+proposition 9), here m(S_t - t Δ_t, V_t):
 
     m(s, v) = r^r exp(-r) / (Γ(r) P(r, r)) · M(1, a + 1, x) / a
     r = ρ / c²,  a = (v + ρ) / c²,  x = a + s / c
@@ -39,10 +41,11 @@ from glasstream.base.errors import InputError
 
 Floats = NDArray[np.float64]
 
-_RANGE: Final = 2.0
-"""c: the differences of losses in [0, 1] lie in an interval of this length."""
-_SHARPEST: Final = 25.0
-"""V at which the interval of 95 % is about as narrow as it can be; the paper's package uses 10, on a shorter stream."""
+_C: Final = 1.125
+"""c. The smaller it is, the larger are the bets λ; but V_t then contains the mean difference beyond c - 1."""
+_SHARPEST: Final = 100.0
+"""V at which the interval of 95 % is about as narrow as it can be: that of 200 rows, if only one of the models is wrong
+on half of them. The paper's package uses 10."""
 _RHO: Final = _SHARPEST / (2 * log(40) + log(1 + 2 * log(40)))
 """ρ: the best one for this V and 2/α = 40 (Howard et al. 2021, proposition 3)."""
 
@@ -104,7 +107,7 @@ class Comparison:
     >>> comparison.add(np.full(200, 0.5), np.full(200, 0.25))
     >>> standing = comparison.standing()
     >>> standing.better, standing.since, standing.difference
-    (2, 38, 0.25)
+    (2, 44, 0.25)
     """
 
     alpha: float = 0.05
@@ -144,7 +147,7 @@ class Comparison:
         differences = first - second
         rows = np.arange(self._rows, self._rows + len(first) + 1)
         sums = _running(self._sum, differences)
-        means = sums[:-1] / np.maximum(rows[:-1], 1)
+        means = np.clip(sums[:-1] / np.maximum(rows[:-1], 1), 1.0 - _C, _C - 1.0)
         variations = _running(self._variation, np.square(differences - means))
         self._note(sums[1:], variations[1:])
         self._rows, self._sum, self._variation = int(rows[-1]), float(sums[-1]), float(variations[-1])
@@ -200,8 +203,8 @@ def log_evidence(sums: Floats, variations: Floats) -> Floats:
     variations
         (n,) their variations v >= 0.
     """
-    r, a = _RHO / _RANGE**2, (variations + _RHO) / _RANGE**2
-    x = a + sums / _RANGE
+    r, a = _RHO / _C**2, (variations + _RHO) / _C**2
+    x = a + sums / _C
     constant = r * log(r) - r - gammaln(r) - log(gammainc(r, r))
     found = np.empty(len(x))
     up = sums > 0.0

@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from glasstream.app.command.compare import compare
 from glasstream.app.command.dead import dead
 from glasstream.app.command.doctor import doctor
 from glasstream.app.command.exit_codes import FAILED, INTERRUPTED, NO_BROKER, STANDSTILL, USAGE
@@ -65,7 +66,7 @@ def cli() -> None:
 
 
 for command in (
-    dead, doctor, explain, export, health, incidents, intake, model, page, plot, produce, replay, reset, run,
+    compare, dead, doctor, explain, export, health, incidents, intake, model, page, plot, produce, replay, reset, run,
     state_commands, tail, topics, worker,
 ):  # fmt: skip
     cli.add_command(command)
