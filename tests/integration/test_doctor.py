@@ -87,7 +87,7 @@ def test_what_is_wrong_with_this_machine_is_named(tmp_path: Path, monkeypatch: p
     assert not causes(key(GLASSTREAM_HMAC_KEY_FILE=str(file)))
     file.write_text(f"{'new' * 11}\n{HMAC_KEY}\n")
     several = key(GLASSTREAM_HMAC_KEY_FILE=str(file))
-    assert not causes(several) and "is there, and 1 that only verify" in [one.what for one in several]
+    assert not causes(several) and "set, and 1 older for verification" in [one.what for one in several]
     assert_cause(key(GLASSTREAM_HMAC_KEY=f"{HMAC_KEY},short"), "hmac key", "at least 16 bytes in each key")
     warned = key(GLASSTREAM_HMAC_KEY="seventeen letters")
     assert [one.what for one in warned if one.level is Level.WARN] == ["the key has 17 bytes; use 32"]

@@ -92,7 +92,7 @@ def test_each_part_comes_from_where_the_settings_say() -> None:
     [
         ({"a": "n/a"}, {}, "field_type", r"^a: expected a number.*first messages.*'n/a'"),
         ({"a": True}, {}, "field_type", "a: expected a number"),
-        ({"a": "x"}, {"types": "a=number"}, "field_type", "stated in intake.types, got 'x'"),
+        ({"a": "x"}, {"types": "a=number"}, "field_type", r"stated in intake.types\), got 'x'"),
         ({"a": 1e70}, {}, "not_finite", "a: expected a number within"),
         ({"a": [1]}, {}, "nested_value", r"a: expected.*got \[1\].*-a"),
         ({"a": 1, "b.c": 1, "b": {"c": 1}}, {"types": "b.c=number,/b/c=number"}, "nested_value", "two for 'b.c'"),
@@ -172,7 +172,7 @@ def test_a_field_that_is_the_same_in_all_selected_documents_is_no_feature() -> N
         ({"where": "type"}, "intake.where: expected field=value or field!=value, got 'type'"),
         ({"id": "@topic"}, "intake.id: expected a field or @key, @place, got '@topic'"),
         ({"features": "-a"}, r"intake.features: expected \* or fields"),
-        ({"features": "a=b,a=c"}, "different names"),
+        ({"features": "a=b,a=c"}, "a unique name"),
         ({"features": "/a~2"}, "escapes"),
         ({"types": "a=int"}, "intake.types: expected field=TYPE with one of the types number, text"),
         ({"labels_topics": "l"}, "intake.labels_id: expected the field"),
@@ -272,7 +272,7 @@ def test_only_line_breaks_outside_quotes_end_a_row_of_csv(note: str) -> None:
 
 def test_rows_before_one_that_cannot_be_read_are_kept() -> None:
     assert read("csv", b'1,2\n3,"4\n5,6\n', columns="a,b") == [{"a": "1", "b": "2"}, "bad_encoding"]
-    with pytest.raises(Misfit, match="expected rows of CSV, got one on line 1 that cannot be read"):
+    with pytest.raises(Misfit, match="expected CSV, got line 1 that cannot be read"):
         read("csv", b'3,"4', columns="a,b")
 
 

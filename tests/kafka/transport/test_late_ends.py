@@ -104,7 +104,7 @@ def test_offsets_that_may_have_been_sent_twice_are_the_last_of_their_producer(mo
     record, consumed = ProducerRecord("out", b"k", b"v", 0), Consumed([], None)
     producer.commit([record], consumed)
     producer.commit([record], consumed)
-    with pytest.raises(ReplacedError, match="may have been sent twice"):
+    with pytest.raises(ReplacedError, match="a repeated request with the offsets"):
         producer.commit([record], consumed)
     assert coordinator.committed == [b"v"] * 2
 

@@ -49,7 +49,8 @@ def test_an_error_about_missing_topics_names_the_prefixes_that_have_them(monkeyp
         topic_check.check_topics(CONNECTION, {"p.events": 2})
     said = str(caught.value)
     assert (
-        "p.events is missing. Check --prefix; topics of Glasstream are here under the prefix 'run-1.', 'run-2.'" in said
+        "p.events is missing. Check --prefix; this broker has topics of Glasstream with the prefix 'run-1.', 'run-2.'"
+        in said
     )
     exist(monkeypatch, "p.explain.requests")
     with pytest.raises(TopicError, match=r"p\.events is missing\. Check --prefix\. `glasstream topics create`"):

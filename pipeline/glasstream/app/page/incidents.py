@@ -23,8 +23,8 @@ ADVICE: Final[Mapping[str, str]] = {
     ),
     "data_moved": (
         "Find out why the inputs differ: a new population, season or source, or a fault that changes a part of the "
-        "values. If the labels follow the same rule as before, nothing must be done at once. If that is not known yet, "
-        "watch the loss."
+        "values. If the labels follow the same rule as before, no immediate action is needed. If that is not known "
+        "yet, watch the loss."
     ),
     "concept_moved": (
         "The same inputs now have other labels. If a single feature is named, check its source first. Compare the "

@@ -145,7 +145,7 @@ def parse_features(text: str) -> Features:
         path = parse_path(source if equals else item)
         name = name if equals else ".".join(path)
         if not name or name in named:
-            raise ValueError(f"expected different names of features, got {name!r} in {text!r}")
+            raise ValueError(f"expected a unique name for each feature, got {name!r} in {text!r}")
         named[name] = path
     if not every and not named:
         raise ValueError(f"expected * or fields, got {text!r}")

@@ -143,7 +143,9 @@ class Csv(Format):
                 elif len(row) > 1 or "".join(row).strip():
                     ends = len(row) > len(self.columns) and not any(map(str.strip, row[len(self.columns) :]))
                     todo = (
-                        "; the row ends in a separator: add a name to intake.columns and leave it out" if ends else ""
+                        "; the row ends in a separator: add a name to intake.columns, and leave out this column"
+                        if ends
+                        else ""
                     )
                     documents.append(
                         Misfit(
@@ -155,8 +157,8 @@ class Csv(Format):
         except csv.Error as error:
             misfit = Misfit(
                 Reason.BAD_ENCODING,
-                f"expected rows of CSV, got one on line {rows.line_num} that cannot be read, nor the rows below: "
-                f"{error}",
+                f"expected CSV, got line {rows.line_num} that cannot be read, so that it and the rows below are "
+                f"rejected: {error}",
             )
             if not documents:
                 raise misfit from error

@@ -99,11 +99,11 @@ class Kinds:
         if given is None:
             return None
         if kind_of(given) is not wanted.of_values:
-            where = "stated in intake.types" if field in self.stated else "that its first messages had"
+            where = "stated in intake.types" if field in self.stated else "inferred from the first messages"
             raise Misfit(
                 Reason.FIELD_TYPE,
-                f"{field}: expected {_NAMES[wanted]}, the type {where}, got {shown(value)}; to change the type, "
-                f"set it in intake.types",
+                f"{field}: expected {_NAMES[wanted]} (the type {where}), got {shown(value)}; to change the "
+                f"type, set it in intake.types",
             )
         if not isinstance(given, str) and not -LARGEST <= given <= LARGEST:
             raise Misfit(

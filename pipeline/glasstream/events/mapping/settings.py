@@ -177,7 +177,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.labels_topics is not None:
             found += self._wrong_labels()
         if self.records is not None and "json" not in (self.format, self.labels_format):
-            found.append(f"records: expected the format json, which alone has it, got {self.format}")
+            found.append(f"records: expected the format json, with which alone it works, got {self.format}")
         for one in sorted({self.format, self.labels_format or self.format}):
             found += self._wrong_format(one)
         if found:

@@ -18,13 +18,13 @@ def of_width(row: list[str], header: list[str], *, first: bool) -> str:
         todo = "if the line is no row, such as a footnote, remove it; else write its empty cells, too"
     elif not any(map(str.strip, row[len(header) :])):
         todo = (
-            "the line ends in a separator; if every line below the header does, put as many at the end of the header, "
+            "the line ends in a separator; if every line below the header does, end the header in as many separators, "
             "and leave out this column with --drop ''"
         )
     elif first and len(row) == len(header) + 1:
         todo = (
-            "if every row has one cell more, as R writes them, name the first column in the header; else put texts "
-            "that contain commas in quotes"
+            "if every row has one more cell, such as the row names of R, begin the header with a name for it; else put "
+            "texts that contain commas in quotes"
         )
     else:
         todo = "put texts that contain commas in quotes"

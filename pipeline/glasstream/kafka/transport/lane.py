@@ -217,7 +217,7 @@ class Lane(ABC):
         if not stage.replaceable_input:
             self.give_up(f"{what}; {stage.remedy}")
         elif position < low:
-            log.warning("%s: %s; continuing after them; the sending stage sends them again", place, what)
+            log.warning("%s: %s; skipping them; the learner sends again what is missing", place, what)
             self.skip(low)
             await self._seek(low)
         else:

@@ -375,7 +375,10 @@ class Reader:
 
     def _on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._lost = True
-        log.info("%s: no answer of the group for a session; joining it again", ", ".join(self._topics))
+        log.info(
+            "%s: no answer from the coordinator of the group within a session; joining it again",
+            ", ".join(self._topics),
+        )
         consumer.unsubscribe()  # or this client, too, joins again, as soon as its partitions are given back
         self._on_revoke(consumer, partitions)
 

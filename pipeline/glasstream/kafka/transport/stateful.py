@@ -456,7 +456,7 @@ class StatefulStage(Stage):
                 return
             elif time.monotonic() > until:
                 raise FencedError(
-                    f"{self.options.transactional_id(lane.partition)} was replaced: this worker no longer owns "
+                    f"another worker uses {self.options.transactional_id(lane.partition)}: this worker no longer owns "
                     f"{lane.tp.topic}[{lane.partition}]"
                 )
             else:

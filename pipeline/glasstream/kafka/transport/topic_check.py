@@ -107,7 +107,7 @@ def _elsewhere(found: Collection[str], expected: Collection[str]) -> str:
     if not others:
         return ""
     more = f" and {len(others) - _PREFIXES:,} more" if len(others) > _PREFIXES else ""
-    return f"; topics of Glasstream are here under the prefix {', '.join(map(repr, others[:_PREFIXES]))}{more}"
+    return f"; this broker has topics of Glasstream with the prefix {', '.join(map(repr, others[:_PREFIXES]))}{more}"
 
 
 def _refuse_old(connection: Connection, prefix: str, found: Collection[str]) -> None:

@@ -286,7 +286,7 @@ class TransactionalProducer:
             seconds,
         )
         if time.monotonic() - began >= OFFSETS_AGAIN:
-            self._doubt = "the offsets of an earlier transaction may have been sent twice, and may still arrive"
+            self._doubt = "a repeated request with the offsets of an earlier transaction may still arrive"
 
     def _note_end(self, *, committed: bool = False) -> None:
         """Note whether all requests that end the transaction have been answered."""

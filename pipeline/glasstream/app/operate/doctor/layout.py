@@ -108,19 +108,19 @@ def retention(context: DoctorContext) -> list[Finding]:
         do = "allow DescribeConfigs on the topic, or create it"
         return [warn(check, f"the configuration of {name} cannot be read: {error.args[0].str()}", do)]
     age, size = float(config.get("retention.ms", -1)) / 1000, int(config.get("retention.bytes", -1))
-    shown = f"{name} is kept for {_time(age)} and {'any size' if size < 0 else f'{size:,} bytes'}"
+    shown = f"{name} is kept {_time(age)} and {'without a limit of size' if size < 0 else f'up to {size:,} bytes'}"
     ended = age >= 0 or size >= 0
     if ended and not settings.checkpoint.seconds:
         do = "set checkpoint.seconds, or retention.ms=-1 and retention.bytes=-1 of the topic"
         return [warn(check, f"{shown}, and without checkpoints a restart has to begin with the first event", do)]
     if 0 <= age < _CHECKPOINTS_KEPT * settings.checkpoint.seconds:
         do = "lengthen retention.ms of the topic, or shorten checkpoint.seconds"
-        apart = f"{settings.checkpoint.seconds:g} s apart"
-        return [warn(check, f"{shown}, but a restart reads it from a checkpoint on, and these are {apart}", do)]
+        least = f"{_CHECKPOINTS_KEPT} times checkpoint.seconds ({settings.checkpoint.seconds:g} s)"
+        return [warn(check, f"{shown}, less than {least}: after an outage, a restart could lack events", do)]
     return [ok(check, shown)]
 
 
 def _time(seconds: float) -> str:
     if seconds < 0:
-        return "any time"
-    return f"{seconds / 86_400:g} days" if seconds >= 86_400 else f"{seconds:g} s"
+        return "without a limit of age"
+    return f"for {seconds / 86_400:g} days" if seconds >= 86_400 else f"for {seconds:g} s"

@@ -81,8 +81,8 @@ def _key(context: DoctorContext) -> list[Finding]:
     if len(key[0]) < _GOOD_KEY_BYTES:
         do = "put a longer key before it, from `openssl rand -hex 32`; ops/docs/security.md tells how to change it"
         found.append(warn(check, f"the key has {len(key[0])} bytes; use {_GOOD_KEY_BYTES}", do))
-    older = f", and {len(key) - 1} that only verify" if len(key) > 1 else ""
-    return found or [ok(check, f"is there{older}")]
+    older = f", and {len(key) - 1} older for verification" if len(key) > 1 else ""
+    return found or [ok(check, f"set{older}")]
 
 
 def _file(path: Path) -> list[Finding]:

@@ -27,7 +27,7 @@ _LOOKED_AT = 10
 """Number of records at the end of a partition of dead letters to read; transaction markers count too."""
 _SHOWN = 5
 """Number of streams of one check to report; the others are only counted."""
-_STALLED = "the learner repeats its requests until the rows are aggregated; follow this finding and the earlier ones"
+_STALLED = "the learner repeats its requests until the rows are aggregated; resolve the earlier findings first"
 
 
 def progress(context: DoctorContext) -> list[Finding]:
@@ -89,7 +89,11 @@ def _restart(settings: Settings, there: State) -> list[Finding]:
         if place.offset > place.end:
             what = f"{place.topic}[{place.partition}] ends at {place.end}, the {place.stage} has read to {place.offset}"
             found.append(
-                fail("state", f"{what}: the topic was deleted and created again", "start over with another --prefix")
+                fail(
+                    "state",
+                    f"{what}: the topic was created again, or the broker lost the end of its log",
+                    "start a new epoch (--set epoch=N for every stage), or use another --prefix",
+                )
             )
         elif place.offset < place.first:
             what = f"{where} is retained from {place.first} on, but the {place.stage} has read only to {place.offset}"

@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.2
 _BEHIND = 1_000
 """Lag in messages that is worth a warning even while a worker makes progress."""
 _SEE_GROUPS = (
-    "allow this client to describe the groups with the prefix; the operator role of `glasstream topics acls` may"
+    "allow this client to describe the groups with the prefix, as the operator role of `glasstream topics acls` does"
 )
 
 
@@ -122,7 +122,11 @@ def lag(settings: Settings, there: State, needed: Mapping[str, str], found: Memb
             do = f"start `glasstream worker {place.stage}`"
             findings.append(fail(check, f"{what}, and no worker is processing it", do))
         elif place.behind > _BEHIND:
-            do = "add explainers" if place.stage == "explainer" else "check which stage the others wait for"
+            do = (
+                "add explainers"
+                if place.stage == "explainer"
+                else "find the slowest stage with `glasstream state show`"
+            )
             findings.append(warn(check, what, do))
     for one in there.streams:
         if one.behind >= settings.limits.rows_ahead and settings.limits.lag == "wait":
