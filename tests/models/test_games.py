@@ -72,6 +72,25 @@ def shapley(answer, row, background):
     return values
 
 
+def interactions(answer, row, background):
+    """The Shapley interaction index of each pair of features by its definition, in the same way."""
+    d = row.size
+    subsets = list(itertools.product((False, True), repeat=d))
+    mixtures = np.array([np.where(subset, row, other) for subset in subsets for other in background])
+    means = answer(mixtures).reshape(len(subsets), len(background)).mean(axis=1)
+    value = dict(zip(subsets, means, strict=True))
+    pairs = np.zeros((d, d))
+    for j, k in itertools.combinations(range(d), 2):
+        for subset, neither in value.items():
+            if subset[j] or subset[k]:
+                continue
+            one, other, both = ([*subset] for _ in range(3))
+            one[j] = other[k] = both[j] = both[k] = True
+            weight = math.factorial(sum(subset)) * math.factorial(d - sum(subset) - 2) / math.factorial(d - 1)
+            pairs[j, k] += weight * (value[tuple(both)] - value[tuple(one)] - value[tuple(other)] + neither)
+    return pairs
+
+
 def check(predictor, game, rows, background, score):
     """Compare the game's values with those of all mixtures. `score` turns predictions into the game's scale."""
     for output in range(max(1, len(predictor.classes))):
@@ -80,6 +99,9 @@ def check(predictor, game, rows, background, score):
         for i, row in enumerate(rows):
             wanted = shapley(lambda mixtures, output=output: score(mixtures)[:, output], row, background)
             assert np.abs(played.values[i] - wanted).max(initial=0) <= 1e-9 * size
+            pairs = game.pairs(row[np.newaxis], np.array([output]))
+            of_all = interactions(lambda mixtures, output=output: score(mixtures)[:, output], row, background)
+            assert pairs.exact.all() and np.abs(pairs.values[0] - of_all).max(initial=0) <= 1e-9 * size
         assert np.abs(played.base + played.values.sum(axis=1) - played.total).max() <= 1e-9 * size
         assert np.abs(played.total - score(rows)[:, output]).max() <= 1e-9 * size
         assert played.exact.all()

@@ -352,6 +352,7 @@ def attribution(regression: bool = False) -> bytes:
         exact=not regression,
         contributions=contributions,
         others=0.03125,
+        pairs=None if regression else [attributions.Interaction("price", "day", -0.0625)],
     )
 
 
@@ -585,8 +586,8 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "drift.v1.json": alarm,
     "drift.v1.loss.json": alarm_of_loss,
     "incidents.v2.json": lambda: incidents.encode(incident()),
-    "attributions.v1.json": attribution,
-    "attributions.v1.regression.json": lambda: attribution(regression=True),
+    "attributions.v2.json": attribution,
+    "attributions.v2.regression.json": lambda: attribution(regression=True),
     "novelty.v2.json": usual_event,
     "novelty.v2.flagged.json": novel_event,
     "novelty.v2.alarm.json": lambda: novel_event(alarm=True),

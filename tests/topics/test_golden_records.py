@@ -8,6 +8,7 @@ import pytest
 
 import glasstream_topics
 from glasstream_topics import (
+    attributions,
     checkpoints,
     contributions,
     drift,
@@ -226,6 +227,14 @@ def test_incidents_of_version_1_are_read() -> None:
     former = {name: value for name, value in fields.items() if name not in ("rule", "muted")}
     read = incidents.decode(orjson.dumps({**former, "schema_version": 1}))
     assert (read.schema_version, read.rule, read.muted) == (1, None, None)
+
+
+def test_attributions_of_version_1_are_read() -> None:
+    fields = orjson.loads(checked_in("attributions.v2.json"))
+    assert attributions.decode(orjson.dumps(fields)).pairs == [attributions.Interaction("price", "day", -0.0625)]
+    del fields["pairs"]
+    read = attributions.decode(orjson.dumps({**fields, "schema_version": 1}))
+    assert (read.schema_version, read.pairs) == (1, None) and "of this" not in read.sentence()
 
 
 def test_novelty_is_read() -> None:

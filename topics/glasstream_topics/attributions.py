@@ -44,6 +44,24 @@ class Contribution(msgspec.Struct, frozen=True):
     error: _Error
 
 
+class Interaction(msgspec.Struct, frozen=True):
+    """What two features add together beyond what each adds alone.
+
+    Attributes
+    ----------
+    first, second
+        names of the features.
+    interaction
+        Shapley interaction index: how much more the explained number rises if both features come from the event instead
+        of a background row, compared with each of them alone, on average over the sets of other features that do. Half
+        of it is contained in the contribution of each of the two.
+    """
+
+    first: str
+    second: str
+    interaction: float
+
+
 class Background(msgspec.Struct, frozen=True):
     """The rows with which an event is compared.
 
@@ -113,9 +131,13 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
         the largest contributions, by their absolute values.
     others
         sum of the contributions of all other features.
+    pairs
+        the largest interactions of two features, by their absolute values; they are exact. Absent if none were asked
+        for or the model interacts nowhere, and for an event of which they cannot be computed. Records of version 1 lack
+        it.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     epoch: Natural
     stream: str
     seq: Natural
@@ -129,6 +151,7 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
     exact: bool
     contributions: list[Contribution]
     others: float
+    pairs: list[Interaction] | None = None
 
     def sentence(self) -> str:
         """Return the sum in words.
@@ -136,6 +159,10 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
         >>> one = Contribution("age", 19.0, 0.3, 0.0)
         >>> Attribution(1, 0, "loans", 7, 3, "bad", 0.81, "identity", 0.81, 0.32, None, True, [one], 0.19).sentence()
         '0.81 (probability of bad) = 0.32 for the average event, +0.3 because age = 19, +0.19 for all other features'
+        >>> pairs = [Interaction("age", "debt", 0.12)]
+        >>> why = Attribution(2, 0, "loans", 7, 3, "bad", 0.62, "identity", 0.62, 0.32, None, True, [one], 0.0, pairs)
+        >>> why.sentence().partition("; ")[2]
+        'of this, +0.12 from age with debt'
         """
         what = {"identity": "prediction", "logit": "log odds", "log": "log", "softmax": "score"}[self.link]
         if self.output is not None:
@@ -149,7 +176,9 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
         parts += [f"{one.contribution:+.3g} because {one.feature} {_is(one.value)}" for one in self._contributing()]
         if self.others:
             parts.append(f"{self.others:+.3g} for all other features")
-        return f"{self.explained:.3g} ({what}) = {', '.join(parts)}"
+        said = f"{self.explained:.3g} ({what}) = {', '.join(parts)}"
+        together = ", ".join(f"{one.interaction:+.3g} from {one.first} with {one.second}" for one in self.pairs or ())
+        return f"{said}; of this, {together}" if together else said
 
     def origin(self) -> str:
         """Return the model and the background rows in words.
@@ -178,14 +207,17 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
         steps = self.steps()
         low, high = min(step.end for step in steps), max(step.end for step in steps)
         scale = (width - 1) / (high - low) if high > low else 0.0
-        names = max(len(_short(step.words)) for step in steps)
+        pairs = [
+            (f"of this, {_short(one.first)} with {_short(one.second)}", one.interaction) for one in self.pairs or ()
+        ]
+        names = max(len(words) for words in (*(_short(step.words) for step in steps), *(words for words, _ in pairs)))
         lines = []
         for place, (words, amount, *ends) in enumerate(steps):
             first, end = (round((one - low) * scale) for one in sorted(ends))
             whole = place in (0, len(steps) - 1)
             drawn = "│" if whole else ("█" if amount >= 0.0 else "░") * max(1, end - first)
             lines.append(f"{_short(words):<{names}}  {amount:>{'' if whole else '+'}10.4g}  {' ' * first}{drawn}")
-        return lines
+        return [*lines, *(f"{words:<{names}}  {amount:>+10.4g}" for words, amount in pairs)]
 
     def _apart(self) -> bool:
         """Return whether the explained model says something else than what was predicted, as far as this is known."""

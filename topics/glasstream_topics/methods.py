@@ -41,6 +41,8 @@ BOTH: Final = EFFECTS | LABELLED
 """Both parts."""
 MOST_ROWS: Final = 1_000
 """Largest number of background rows of an attribution."""
+MOST_PAIRS: Final = 20
+"""Largest number of pairs of features of an attribution."""
 _ATTRIBUTION_DRAWS: Final = ("attributions", "attributions.first", "attributions.anchor")
 _COUNTS: Final = ("rows", "events")
 _OF_NUMBERS: Final = ("squared", "absolute")
@@ -170,7 +172,14 @@ def _attribution_values(record: "Contributions") -> Iterator[str]:
         codes = np.unique(inputs[output >= 0, slot])
         if not all(code in record.texts.get(slot, ()) for code in codes[~np.isnan(codes)].tolist()):
             yield f"expected the texts of the categories {codes} of slot {slot}, got some of them"
-    numbers = [name for name in METHODS["attributions"].values if name != "attributions.inputs"]
+    pairs = record.values.get("attributions.pairs", np.empty((0, 0)))
+    whole, rest = divmod(pairs.shape[1], 3)
+    slots = np.full(1, np.nan) if rest else pairs.reshape(len(pairs), whole, 3)[..., :2]
+    if not bool(((slots >= -1) & (slots < len(record.names)) & (slots == np.floor(slots))).all()):
+        yield f"attributions.pairs: expected two of {len(record.names)} slots, or -1, and a number for each pair"
+    numbers = [
+        name for name in METHODS["attributions"].values if name != "attributions.inputs" and name in record.values
+    ]
     yield from too_large(record.values, [name for name in numbers if record.values[name].dtype == np.float64])
 
 
@@ -245,7 +254,9 @@ METHODS: Final[Mapping[str, Method]] = {
                 "attributions.inputs": ("float64", ("events", "d")),
                 **{f"attributions.{name}": ("float64", ("events",)) for name in ("base", "explained", "prediction")},
                 **{f"attributions.{name}": ("int64", ("events",)) for name in ("output", "link", "rows", "event")},
+                "attributions.pairs": ("float64", ("events", "pairs")),
             },
+            optional=frozenset({"attributions.pairs"}),
             check_draws=_attribution_draws,
             check_values=_attribution_values,
             gaps=True,
@@ -261,7 +272,8 @@ grids from row to row, from which `glasstream.explain.sampling.grids` makes the 
 one per output, and the points at which they were evaluated. Attributions draw background rows for many events at once:
 the rows of all backgrounds of a block, the first row of each, the background of each event (-1 if the event is not
 chosen), the event before which each was drawn, and what was predicted for each event. Their values are what
-`glasstream_topics.attributions` publishes, with an output of -1 for an event that is not explained."""
+`glasstream_topics.attributions` publishes, with an output of -1 for an event that is not explained. Each pair is three
+numbers: the slots of its features, -1 for none, and the interaction."""
 
 TAKEN: Final[Mapping[str, Shape]] = {name: shape for method in METHODS.values() for name, shape in method.draws.items()}
 """All arrays in a block."""

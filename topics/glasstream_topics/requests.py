@@ -65,6 +65,8 @@ class AttributionOptions(NamedTuple):
     """Smallest prediction that is explained: the probability of the predicted class, or the number."""
     high: float
     """Largest prediction that is explained."""
+    pairs: int = 0
+    """Number of pairs of features whose interactions are explained."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -210,6 +212,8 @@ def _check_rows(request: ExplainRequest) -> list[str]:
         findings += method.check_draws(request)
     if (request.grid is not None) != ("ipdp.row" in request.draws):
         findings.append(f"expected grids and how they are to be read together, got {request.grid}")
+    if request.attributed is not None and not 0 <= request.attributed.pairs <= methods.MOST_PAIRS:
+        findings.append(f"attributed: expected 0 to {methods.MOST_PAIRS} pairs, got {request.attributed.pairs}")
     if (request.attributed is not None) != ("attributions" in request.draws):
         findings.append(f"expected background rows and how they are used together, got {request.attributed}")
     if request.grid is not None:

@@ -52,6 +52,7 @@ class Background:
         key = stream_key(settings.seed, stream)
         self._start = explain.first_row
         self._watched = settings.drift.finds_incidents
+        self._pairs = settings.attributions.pairs
         self._points = max(settings.ipdp.points, settings.ipdp.knots)
         self._reservoir = Reservoir.empty(explain.reservoir, explain.sampling, key)
         self.methods = {name: REGISTRY[name].drawing(settings, key) for name in explain.names}
@@ -146,4 +147,5 @@ class Background:
         """
         block = width + 2 + sum(method.numbers(width) for method in self.methods.values())
         sizes = {"d": width, "k": outputs, "points": self._points, "outputs": min(outputs, MOST_OUTPUTS)}
+        sizes["pairs"] = 3 * self._pairs
         return max(block, numbers_of_a_row(self.methods, sizes, watched=self._watched))

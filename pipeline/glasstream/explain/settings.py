@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from glasstream.base.changes import ChangesBoth, ChangesExplanations
 from glasstream.base.errors import SettingsError
 from glasstream.explain.sampling.settings import GridSettings
-from glasstream_topics.methods import EFFECTS, METHODS, MOST_ROWS
+from glasstream_topics.methods import EFFECTS, METHODS, MOST_PAIRS, MOST_ROWS
 
 if TYPE_CHECKING:  # it imports River, which explainers do not need
     from glasstream.models.river.catalogue import ModelSettings
@@ -154,6 +154,9 @@ class AttributionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         boosting only.
     largest
         Number of contributions in a record. The other ones are summed up.
+    pairs
+        Number of pairs of features in a record, those with the largest interactions. They are computed exactly or not
+        at all, for each event anew, which takes many times as long as the contributions.
     """
 
     share: ChangesExplanations[Annotated[float, Meta(gt=0, le=1)]] = 1.0
@@ -164,6 +167,7 @@ class AttributionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     refresh: ChangesExplanations[_Positive] = 1_000
     scale: ChangesExplanations[Literal["additive", "prediction"]] = "additive"
     largest: ChangesExplanations[_Positive] = 10
+    pairs: ChangesExplanations[Annotated[int, Meta(ge=0, le=MOST_PAIRS)]] = 0
 
     def __post_init__(self) -> None:
         findings = [

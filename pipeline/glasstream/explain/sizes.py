@@ -107,6 +107,7 @@ def _numbers_of_a_row(block: ExplainRequest) -> int:
         "k": outputs,
         "points": max(block.grid.points, block.grid.knots) if block.grid is not None else 0,
         "outputs": min(outputs, MOST_OUTPUTS),
+        "pairs": 3 * block.attributed.pairs if block.attributed is not None else 0,
     }
     methods = (method.name for method in methods_of(block.draws))
     return 1 + numbers_of_a_row(methods, sizes, watched=block.watched)  # seq, and the values

@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import orjson
 import pytest
 
@@ -135,7 +136,19 @@ def test_the_largest_contributions_come_first_and_the_others_are_summed_up():
 
 
 @pytest.mark.parametrize(
-    "wrong", ["share=0", "rows=0", "rows=1001", "refresh=0", "scale=log", "largest=0", "low=nan", "high=nan"]
+    "wrong",
+    [
+        "share=0",
+        "rows=0",
+        "rows=1001",
+        "refresh=0",
+        "scale=log",
+        "largest=0",
+        "pairs=-1",
+        "pairs=21",
+        "low=nan",
+        "high=nan",
+    ],
 )
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(SettingsError, match=f"attributions.{wrong.partition('=')[0]}"):
@@ -146,3 +159,29 @@ def test_bounds_between_which_no_prediction_lies_are_refused():
     with pytest.raises(SettingsError, match=r"attributions\.low: expected at most attributions\.high = 0\.1, got 0\.9"):
         load(assignments=["attributions.low=0.9", "attributions.high=0.1"])
     load(assignments=["attributions.low=0.5", "attributions.high=0.5"])
+
+
+@pytest.mark.parametrize("model", ["tree", "forest"])
+def test_the_largest_interactions_are_added_to_records_that_are_otherwise_the_same(model):
+    without, few, every = (
+        explained(MADE, f"attributions.pairs={most}", "attributions.largest=100", model=model) for most in (0, 2, 20)
+    )
+    assert any(one.pairs for one in few) and all(one.pairs is None for one in without)
+    for plain, two, many in zip(without, few, every, strict=True):
+        pairs = many.pairs or []
+        sizes = [abs(one.interaction) for one in pairs]
+        assert sizes == sorted(sizes, reverse=True) and (two.pairs or []) == pairs[:2]
+        assert msgspec.structs.replace(many, pairs=None) == plain
+        assert len({frozenset((one.first, one.second)) for one in pairs}) == len(pairs)
+
+
+@pytest.mark.parametrize("log", [MADE, NEVER], ids=["labelled", "never"])
+def test_interactions_do_not_depend_on_how_events_are_packed(log):
+    whole, parts = (published(log, "attributions.pairs=3", size=size)["attributions"] for size in (len(log), 4))
+    assert whole == parts
+
+
+def test_a_sum_of_terms_has_no_interactions():
+    assert all(one.pairs is None for one in explained(MADE, "attributions.pairs=5", model="linear"))
+    on_probabilities = explained(MADE, "attributions.pairs=5", "attributions.scale=prediction", model="linear")
+    assert any(one.pairs for one in on_probabilities)

@@ -31,6 +31,28 @@ def test_a_row_that_differs_in_few_features_is_exact_and_equals_the_game_of_the_
             made = mixtures.from_mixtures(predictor, row, background, 0, KEY, 0)
             assert made.error is None
             assert np.allclose(made.values, wanted, rtol=1e-9, atol=1e-9 * (1.0 + np.abs(wanted).max()))
+            pairs = game.pairs(row[np.newaxis], ZERO).values[0]
+            of_mixtures = mixtures.pairs_from_mixtures(predictor, row, background, 0)
+            assert np.allclose(of_mixtures, pairs, rtol=1e-9, atol=1e-9 * (1.0 + np.abs(pairs).max()))
+
+
+def test_interactions_of_many_differing_features_are_not_computed():
+    random = np.random.default_rng(8)
+    background, x = random.normal(size=(3, 12)), random.normal(size=12)
+    attributor = Attributor(waves(12), background, key=KEY)
+    assert attributor.pairs(x, 0) is None and attributor.largest_pairs(x, 0, 5) == []
+    x[:2] = background[:, :2] = 1.0
+    pairs = Attributor(waves(12), background, key=KEY).pairs(x, 0)
+    assert pairs is not None and not pairs[:2].any() and pairs[2:, 2:][np.triu_indices(10, 1)].all()
+
+
+def test_the_largest_interactions_come_first():
+    product = FunctionPredictor(lambda rows: rows[:, 0] * rows[:, 1] - 3.0 * rows[:, 1] * rows[:, 2] + rows[:, 3], 4)
+    attributor = Attributor(product, np.zeros((5, 4)), key=KEY)
+    largest = attributor.largest_pairs(np.array([2.0, 1.0, 1.0, 7.0]), 0, 5)
+    assert [pair[:2] for pair in largest] == [(1, 2), (0, 1)]
+    assert np.allclose([amount for *_, amount in largest], [-3.0, 2.0])
+    assert attributor.largest_pairs(np.array([2.0, 1.0, 1.0, 7.0]), 0, 1) == largest[:1]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 40])

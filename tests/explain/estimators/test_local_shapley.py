@@ -101,6 +101,23 @@ def test_what_cannot_be_used_is_refused(background, more, match):
         LocalShapley(linear_model.LinearRegression(), background, **more)
 
 
+def test_the_largest_interactions_are_told_after_the_sum():
+    model = learned(MODELS["forest"]())
+    events = [numbers(x) for x in XS[:50]]
+    plain, paired = (LocalShapley(model, events, pairs=pairs).explain_one(events[7]) for pairs in (0, 2))
+    assert plain.pairs is None and len(paired.pairs) == 2
+    assert abs(paired.pairs[0].interaction) >= abs(paired.pairs[1].interaction) > 0.0
+    assert msgspec.structs.replace(paired, pairs=None) == plain
+    first = paired.pairs[0]
+    told = f"of this, {first.interaction:+.3g} from {first.first} with {first.second}, "
+    assert paired.sentence().startswith(f"{plain.sentence()}; {told}")
+    bars = [line.split() for line in plain.waterfall()]
+    assert [line.split() for line in paired.waterfall()][:-2] == bars
+    assert f"of this, {first.first} with {first.second}" in paired.waterfall()[-2]
+    with pytest.raises(SettingsError, match="local Shapley pairs: expected 0 or more, got -1"):
+        LocalShapley(model, events, pairs=-1)
+
+
 def test_features_without_influence_are_neither_in_the_sentence_nor_in_the_waterfall():
     model = linear_model.LogisticRegression()
     for number in range(40):

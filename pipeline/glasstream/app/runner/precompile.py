@@ -64,7 +64,7 @@ _ALL: Final = ",".join(METHODS)
 
 CASES: Final = (
     *(
-        Case(target, {"model.name": model, "explain.methods": _ALL})
+        Case(target, {"model.name": model, "explain.methods": _ALL, "attributions.pairs": "1"})
         for model in ("forest", "tree", "linear")
         for target in ("two", "three", "number")
     ),

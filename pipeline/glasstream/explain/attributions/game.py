@@ -5,13 +5,16 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.explain.attributions.mixtures import from_mixtures
+from glasstream.explain.attributions.mixtures import from_mixtures, pairs_from_mixtures
 from glasstream.models.predictors.kernels.games import CACHE_BYTES, IDENTITY, Game, HasGame, Shares
 from glasstream.models.predictors.predictor import Floats, Integers, Predictor
 from glasstream_topics.attributions import Link
 
 Scale = Literal["additive", "prediction"]
 ADDITIVE: Final = "additive"
+_ROUNDING: Final = 1e-12
+MOST_WIDE: Final = 1_000
+"""Largest number of features of a row whose interactions are computed: there is a number for each pair."""
 
 
 class Attributed(NamedTuple):
@@ -78,12 +81,54 @@ class Attributor:
     ) -> None:
         self._predictor, self._background, self._key = predictor, background, key
         game: Game | None = predictor.game(background, cache_bytes) if isinstance(predictor, HasGame) else None
+        self._least: float | None = None
+        """The size of an interaction that rounding alone can cause; None until one is needed."""
         self._game = None if game is not None and scale != ADDITIVE and game.link != IDENTITY else game
 
     @property
     def link(self) -> Link:
         """The relation of the explained scale to the prediction: one of `glasstream_topics.attributions.LINKS`."""
         return IDENTITY if self._game is None else self._game.link
+
+    def pairs(self, row: Floats, output: int) -> Floats | None:
+        """Return the Shapley interaction index of each pair of features.
+
+        Parameters
+        ----------
+        row
+            float64[d]
+        output
+            See `explain`.
+
+        Returns
+        -------
+        float64[d, d], each pair once, at [j, k] with j < k; all others are 0. None if they cannot be computed exactly,
+        or d is larger than `MOST_WIDE`.
+        """
+        if row.size > MOST_WIDE:
+            return None
+        if self._game is not None:
+            made = self._game.pairs(row[np.newaxis], np.array([output]))
+            if made.exact[0]:
+                return np.asarray(made.values[0])
+        return pairs_from_mixtures(self._predictor, row, self._background, output)
+
+    def largest_pairs(self, row: Floats, output: int, most: int) -> list[tuple[int, int, float]]:
+        """Return the pairs with the largest interactions, at most `most`: two features and the index of each.
+
+        What cannot be told from rounding counts as 0, and pairs without an interaction are left out.
+        """
+        pairs = self.pairs(row, output)
+        if pairs is None:
+            return []
+        if self._least is None:
+            answers = self._predictor.evaluate(self._background).values
+            self._least = _ROUNDING * float(np.abs(answers).max(initial=0.0))
+        sizes = np.abs(pairs)
+        order = np.argsort(-sizes, axis=None, kind="stable")[:most]
+        places = np.column_stack(np.unravel_index(order, pairs.shape)).tolist()
+        least = max(self._least, _ROUNDING * float(sizes.max(initial=0.0)))
+        return [(one, other, float(pairs[one, other])) for one, other in places if sizes[one, other] > least]
 
     def explain(self, rows: Floats, outputs: Integers, numbers: Integers) -> Attributed:
         """Explain predictions.

@@ -47,6 +47,7 @@ class _Drawing(Drawing):
             own.output or "",
             -LARGEST if own.low is None else own.low,
             LARGEST if own.high is None else own.high,
+            own.pairs,
         )
         self._sample = Reservoir.empty(own.rows, settings.explain.sampling, key)
         self._events = 0
@@ -148,7 +149,9 @@ class _Aggregator(ImportanceAggregator):
         self._records: list[OutputRecord] = []
 
     def update(self, block: Contributions, rows: slice) -> Signals:
-        values = {name: block.values[f"attributions.{name}"][rows] for name in (*_NUMBERS, *_COUNTS, "error", "inputs")}
+        names = (*_NUMBERS, *_COUNTS, "error", "inputs", "pairs")
+        given = {name: block.values.get(f"attributions.{name}") for name in names}
+        values = {name: array[rows] for name, array in given.items() if array is not None}
         contributions, seqs = block.values["attributions"][rows], block.seqs[block.has(EFFECTS)][rows]
         explained = values["output"] >= 0
         chosen, sizes = np.flatnonzero(explained), np.abs(contributions)
@@ -197,7 +200,18 @@ class _Aggregator(ImportanceAggregator):
                 for slot in shown
             ],
             others=float(contributions[others].sum()),
+            pairs=_pairs(block, values["pairs"][place]) if "pairs" in values else None,
         )
+
+
+def _pairs(block: Contributions, numbers: Floats) -> list[attributions.Interaction] | None:
+    """Return the interactions that an event has; None if there are none."""
+    pairs = [
+        attributions.Interaction(block.names[int(one)], block.names[int(other)], amount)
+        for one, other, amount in numbers.reshape(-1, 3).tolist()
+        if one >= 0.0
+    ]
+    return pairs or None
 
 
 class Attributions(Method):
@@ -229,7 +243,7 @@ class Attributions(Method):
         def explain(part: slice) -> dict[str, NDArray[Any]]:
             x, seqs, anchors = block.x[part], block.seqs[part], anchor[part]
             numbers, prediction = block.draws["attributions.output"][part], block.draws["attributions.prediction"][part]
-            found = _Found(numbers, prediction, x.shape[1])
+            found = _Found(numbers, prediction, x.shape[1], asked.pairs)
             outputs = places[numbers]
             wanted = (anchors >= 0) & (outputs >= 0) & (prediction >= asked.low) & (prediction <= asked.high)
             if asked.output:
@@ -262,6 +276,7 @@ class Attributions(Method):
         """Return the events whose contributions add up; an event that is not explained has none."""
         parts = own, base, explained = [values[f"attributions{name}"] for name in ("", ".base", ".explained")]
         small = [(np.abs(part) <= LARGEST).reshape(len(own), -1).all(axis=1) for part in parts]
+        small.append((np.abs(values.get("attributions.pairs", np.empty((len(own), 0)))) <= LARGEST).all(axis=1))
         return np.asarray((residual(own, base, explained) <= MOST_RESIDUAL) & np.logical_and.reduce(small))
 
     def part(self, block: ExplainRequest, rows: slice) -> dict[str, Any]:
@@ -292,8 +307,9 @@ class Attributions(Method):
 class _Found:
     """The contributions of some events; all 0 for those that are not explained."""
 
-    def __init__(self, numbers: Integers, prediction: Floats, width: int) -> None:
+    def __init__(self, numbers: Integers, prediction: Floats, width: int, pairs: int) -> None:
         count = len(numbers)
+        self.pairs = np.tile([-1.0, -1.0, 0.0], (count, pairs))
         self.values, self.error, self.inputs = (np.zeros((count, width)) for _ in range(3))
         self.base, self.explained = np.zeros(count), np.zeros(count)
         self.prediction, self._numbers = prediction, numbers
@@ -315,8 +331,14 @@ class _Found:
         self.values[chosen], self.error[chosen], self.inputs[chosen] = made.values, made.error, x[chosen]
         self.base[chosen], self.explained[chosen], self.output[chosen] = made.base, made.total, self._numbers[chosen]
         self.link[chosen], self.rows[chosen], self.event[chosen] = _LINKS.index(made.link), rows, event
+        most = self.pairs.shape[1] // 3
+        for place in chosen.tolist() if most else ():
+            largest = attributor.largest_pairs(x[place], int(outputs[place]), most)
+            self.pairs[place, : 3 * len(largest)] = [number for pair in largest for number in pair]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that `glasstream_topics.methods` declares."""
         found = {name: getattr(self, name) for name in (*_NUMBERS, *_COUNTS, "error", "inputs")}
+        if self.pairs.shape[1]:
+            found["pairs"] = self.pairs
         return {"attributions": self.values, **{f"attributions.{name}": array for name, array in found.items()}}

@@ -7,6 +7,7 @@ of the Shapley value based on sampling", Computers & Operations Research 36, 200
 row gets two such pairs. The values add up as the exact ones do, and the differences of the two pairs give the error.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from glasstream.base.draws import Purpose, below
 from glasstream.base.jit import kernel
 from glasstream.models.predictors.kernels.leaf_games import MOST_FREE, coalitions
+from glasstream.models.predictors.kernels.leaf_pairs import couples
 from glasstream.models.predictors.predictor import Floats, Integers, Predictor
 
 _ORDERS = 4
@@ -62,15 +64,37 @@ def from_mixtures(
     return _sampled(predictor, row, background, output, key, number)
 
 
-def _enumerated(
+def pairs_from_mixtures(predictor: Predictor, row: Floats, background: Floats, output: int) -> Floats | None:
+    """Return float64[d, d] the interactions of pairs, each once, at [j, k] with j < k; None if they are too many.
+
+    Parameters are those of `from_mixtures`. All mixtures are evaluated.
+    """
+    differs = ~((row == background) | (np.isnan(row) & np.isnan(background)))
+    many = differs.sum(axis=1)
+    if many.max(initial=0) > MOST_FREE:
+        return None
+    pairs = np.zeros((row.size, row.size))
+    for part, answers in _answers(predictor, row, background, output, differs, many):
+        _add_pairs(answers, differs[part], many[part], couples(), pairs)
+    return pairs / len(background)
+
+
+def _answers(
     predictor: Predictor, row: Floats, background: Floats, output: int, differs: NDArray[np.bool_], many: Integers
-) -> Floats:
-    values = np.zeros(row.size)
+) -> Iterator[tuple[slice, Floats]]:
+    """Yield the answers for all mixtures of the row with some background rows at a time."""
     step = max(1, _CHUNK_VALUES // max(1, row.size << int(many.max(initial=0))))
     for begin in range(0, len(background), step):
         part = slice(begin, begin + step)
         mixtures = _mix(row, background[part], differs[part], many[part])
-        answers = np.ascontiguousarray(predictor.evaluate(mixtures).values[:, output])
+        yield part, np.ascontiguousarray(predictor.evaluate(mixtures).values[:, output])
+
+
+def _enumerated(
+    predictor: Predictor, row: Floats, background: Floats, output: int, differs: NDArray[np.bool_], many: Integers
+) -> Floats:
+    values = np.zeros(row.size)
+    for part, answers in _answers(predictor, row, background, output, differs, many):
         _add_enumerated(answers, differs[part], many[part], coalitions(), values)
     return values / len(background)
 
@@ -114,6 +138,28 @@ def _add_enumerated(answers, differs, many, coalition, values):  # type: ignore[
                 for other in range(m):
                     size += subset >> other & 1
                 values[j] += (answers[first + (subset | own)] - answers[first + subset]) * coalition[m, size + 1]
+        first += 1 << m
+
+
+@kernel
+def _add_pairs(answers, differs, many, couple, pairs):  # type: ignore[no-untyped-def]
+    first = 0
+    slots = np.empty(MOST_FREE, np.int64)
+    for b in range(many.size):
+        m = 0
+        for j in range(pairs.shape[0]):
+            if differs[b, j]:
+                slots[m] = j
+                m += 1
+        for subset in range(1 << m):
+            size = 0
+            for one in range(m):
+                size += subset >> one & 1
+            for one in range(m):
+                for other in range(one):
+                    has = (subset >> one & 1) + (subset >> other & 1)
+                    weight = -couple[m, size + 1] if has == 1 else couple[m, size + 2 - has]
+                    pairs[slots[other], slots[one]] += answers[first + subset] * weight
         first += 1 << m
 
 

@@ -10,10 +10,10 @@ from glasstream.base.errors import ModelError, NotCompilable, SettingsError
 from glasstream.events.features import decoded
 from glasstream.explain.attributions.game import Attributor, Scale
 from glasstream.explain.estimators.live_model import LiveModel
-from glasstream.models.predictors.predictor import CLASSIFICATION, NO_LABEL, Predictor
+from glasstream.models.predictors.predictor import CLASSIFICATION, NO_LABEL, Floats, Predictor
 from glasstream.models.river.compile import compile_model
 from glasstream.models.river.generic import GenericPredictor
-from glasstream_topics.attributions import Attribution, Background, Contribution
+from glasstream_topics.attributions import Attribution, Background, Contribution, Interaction
 from glasstream_topics.methods import MOST_ROWS
 
 _SCALES: Final = ("additive", "prediction")
@@ -48,6 +48,8 @@ class LocalShapley:
         ``"prediction"`` always explains probabilities or numbers.
     seed
         Random seed of estimates.
+    pairs
+        Number of pairs of features whose interactions are computed: the largest ones, if they can be computed exactly.
 
     Raises
     ------
@@ -77,6 +79,7 @@ class LocalShapley:
         *,
         scale: Scale = "additive",
         seed: int = 0,
+        pairs: int = 0,
     ) -> None:
         self.live = model if isinstance(model, LiveModel) else LiveModel(model)
         if isinstance(background, HasRecords):
@@ -87,8 +90,11 @@ class LocalShapley:
             findings.append(f"local Shapley scale: expected one of {', '.join(_SCALES)}, got {scale!r}")
         if not 1 <= len(rows) <= MOST_ROWS:
             findings.append(f"local Shapley background: expected 1 to {MOST_ROWS:,} events, got {len(rows):,}")
+        if pairs < 0:
+            findings.append(f"local Shapley pairs: expected 0 or more, got {pairs}")
         if findings:
             raise SettingsError(findings)
+        self._pairs = pairs
         self._scale: Scale = scale
         self._key = stream_key(seed, "")
         self._rows = [self.live.row(x)[0] for x in rows]
@@ -131,7 +137,7 @@ class LocalShapley:
             raise ModelError("expected finite contributions, got one that is not; scale the features")
         order = np.argsort(-np.abs(values), kind="stable").tolist()
         return Attribution(
-            schema_version=1,
+            schema_version=2,
             epoch=0,
             stream="",
             seq=self._explained - 1,
@@ -153,7 +159,15 @@ class LocalShapley:
                 for slot in order
             ],
             others=0.0,
+            pairs=self._interactions(attributor, row[0], place),
         )
+
+    def _interactions(self, attributor: Attributor, row: Floats, output: int) -> list[Interaction] | None:
+        if not self._pairs:
+            return None
+        names = self.live.names
+        largest = attributor.largest_pairs(row, output, self._pairs)
+        return [Interaction(names[one], names[other], amount) for one, other, amount in largest] or None
 
     def _predictor(self) -> Predictor:
         """Return the model as it is now, compiled if it can be."""

@@ -114,6 +114,7 @@ def warm_up_aggregator(settings: Settings) -> None:
 def _contributions(settings: Settings, classes: list[str]) -> Iterator[Contributions]:
     d, outputs = len(_NAMES), max(1, len(classes))
     sizes = {"rows": ROWS, "events": ROWS, "d": d, "k": outputs, "points": POINTS, "outputs": outputs}
+    sizes["pairs"] = 3 * settings.attributions.pairs
     shapes = {**methods.LOSS, **(methods.WATCHED if settings.drift.finds_incidents else {})}
     for name in settings.explain.names:
         shapes |= methods.METHODS[name].values

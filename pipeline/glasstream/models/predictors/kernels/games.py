@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 
 from glasstream.models.predictors.arrays import Array, as_rows
-from glasstream.models.predictors.kernels import leaf_games
+from glasstream.models.predictors.kernels import leaf_games, leaf_pairs
 from glasstream.models.predictors.kernels.bit_votes import BitVotes
 from glasstream.models.predictors.kernels.leaf_sets import LeafSets, places
 from glasstream.models.predictors.kernels.walk import Means
@@ -51,6 +51,21 @@ class Shares(NamedTuple):
     exact: Array
 
 
+class Couples(NamedTuple):
+    """The interactions of pairs of features in n rows: their Shapley interaction indices.
+
+    Attributes
+    ----------
+    values
+        float64[n, d, d], each once: at [i, j, k] with j < k; all others are 0.
+    exact
+        bool[n]: False for a row whose game is too large; its values mean nothing.
+    """
+
+    values: Floats
+    exact: Array
+
+
 class Game(Protocol):
     """The game of a model and background rows."""
 
@@ -62,6 +77,9 @@ class Game(Protocol):
 
         `outputs` int64[n] are indices of the predictor's classes, or 0 for a regression.
         """
+
+    def pairs(self, rows: Floats, outputs: Integers) -> Couples:
+        """Return the interactions of pairs in the same games."""
 
 
 @runtime_checkable
@@ -145,6 +163,8 @@ class TreeGame:
             else None
         )
         self._cache_bytes = cache_bytes
+        self._couple: Floats | None = None
+        """The weights of interactions; None before the first."""
         self._idle: list[leaf_games.Weights] = []  # blocks of one version may be explained at the same time
 
     @classmethod
@@ -193,6 +213,31 @@ class TreeGame:
         values *= self._sign[outputs, np.newaxis]
         total = self._answer(rows)[np.arange(len(rows)), outputs]
         return Shares(values[:, :width], self._base[outputs], total, exact)
+
+    def pairs(self, rows: Floats, outputs: Integers) -> Couples:
+        """Return the interactions of pairs; see `Game`."""
+        width = rows.shape[1]
+        if self._couple is None:
+            self._couple = leaf_pairs.couples()
+        sets, paths, couple = self._sets, self._paths, self._couple
+        rows = as_rows(rows, sets.cut_start.size - 1)
+        row_places, column = _places(sets, rows), self._column[outputs]
+        values, exact = np.zeros((*rows.shape, rows.shape[1])), np.ones(len(rows), np.bool_)
+        found, (constant, _, factor, tables) = leaf_games.reached(sets), self._answers
+        leaf_pairs.add_constant_pairs(sets, paths, self._constant, constant, column, row_places, couple, found, values)
+        if isinstance(tables, BitVotes):
+            if self._bayes is None:
+                exact[:] = False
+            else:
+                room, known, of = leaf_games.free_room(tables), self._bayes, self._varying
+                leaf_pairs.add_bayes_pairs(
+                    sets, paths, of, tables, known, factor, rows, column, row_places, couple, room, found, values, exact
+                )
+        elif tables is not None:
+            given, side, of = (rows, self._background), np.zeros(rows.shape[1], np.int8), self._varying
+            leaf_pairs.add_linear_pairs(sets, paths, of, tables, factor, given, row_places, couple, side, found, values)
+        values *= self._sign[outputs, np.newaxis, np.newaxis]
+        return Couples(_widened_pairs(values, width), exact)
 
     def _add_varying(
         self,
@@ -255,6 +300,10 @@ class AdditiveGame:
         values = terms - self._mean.T[outputs]
         return Shares(_widened(values, rows.shape[1]), self._base[outputs], total, np.ones(len(rows), np.bool_))
 
+    def pairs(self, rows: Floats, outputs: Integers) -> Couples:
+        """Return the interactions of pairs: features of a sum have none."""
+        return Couples(np.zeros((*rows.shape, rows.shape[1])), np.ones(len(rows), np.bool_))
+
 
 class MappedGame:
     """The game of a model behind transformations of single features.
@@ -284,6 +333,17 @@ class MappedGame:
                 values[:, feature] += made.values[:, column]
         return made._replace(values=_widened(values, rows.shape[1]))
 
+    def pairs(self, rows: Floats, outputs: Integers) -> Couples:
+        """Return the interactions of pairs; see `Game`. Trees have one column for each feature."""
+        made = self._inner.pairs(self._transform(rows), outputs)
+        values = np.zeros((len(rows), self._features, self._features))
+        for one, first in enumerate(self._source.tolist()):
+            for other, second in enumerate(self._source.tolist()[:one]):
+                if first >= 0 and second >= 0 and first != second:
+                    low, high = min(first, second), max(first, second)
+                    values[:, low, high] += made.values[:, other, one]
+        return made._replace(values=_widened_pairs(values, rows.shape[1]))
+
 
 def _widened(values: Floats, width: int) -> Floats:
     """Return Shapley values for rows of `width` features: those that the model does not know get 0."""
@@ -291,3 +351,9 @@ def _widened(values: Floats, width: int) -> Floats:
     if known >= width:
         return values[:, :width]
     return np.pad(values, ((0, 0), (0, width - known)))
+
+
+def _widened_pairs(values: Floats, width: int) -> Floats:
+    """Return interactions for rows of `width` features in the same way."""
+    known, more = min(values.shape[1], width), max(0, width - values.shape[1])
+    return np.pad(values[:, :known, :known], ((0, 0), (0, more), (0, more)))

@@ -622,13 +622,44 @@ def _bayes_group(
     the features of F are added to `room.shares`.
     """
     bit, begin_row, end_row, which = part
-    own, other, free, odds, sizes, shares = room[:6]
-    entry, each = np.int64(votes.head[bit, 0]), np.int64(votes.head[bit, 1]) - 1
-    begin, terms = np.int64(votes.head[bit, 2]), np.int64(votes.head[bit, 3] - votes.head[bit, 2])
+    odds, sizes = room.odds, room.size
+    each = np.int64(votes.head[bit, 1]) - 1
     p, n = _count(a), _count(b)
     win, lose, fits = 0.0, 0.0, True
+    others, readers = _readers(votes, known, room, bit, a, b)
+    for row in range(begin_row, end_row):
+        many = _odds_of_subsets(votes, known, room, bit, row, others, readers)
+        if many > MOST_FREE:
+            fits = False
+            continue
+        weight = coalition[p + n + many]
+        for subset in range(1 << many):
+            answer = _share_of(odds, subset * each, each, which)
+            size = p + sizes[subset]
+            gained, lost = answer * weight[size], answer * weight[size + 1]
+            win += gained
+            lose += lost
+            room.gained[subset], room.lost[subset] = gained, lost
+        for at in range(many):
+            share = 0.0
+            mine = 1 << at
+            for subset in range(1 << many):
+                share += room.gained[subset] if subset & mine else -room.lost[subset]
+            room.shares[room.free[at]] += share
+    return win, lose, fits
+
+
+@inlined
+def _readers(votes: BitVotes, known: BayesRows, room: FreeRoom, bit: Any, a: Any, b: Any) -> tuple[int, int]:
+    """Write to `room.other` the terms that read F, then those that read N; the others read A.
+
+    Return the number of the former, and of both. `room.prior` gets the log odds if all features came from the row.
+    """
+    own, other = room.own, room.other
+    entry, each = np.int64(votes.head[bit, 0]), np.int64(votes.head[bit, 1]) - 1
+    begin, terms = np.int64(votes.head[bit, 2]), np.int64(votes.head[bit, 3] - votes.head[bit, 2])
     others = 0
-    for k in range(terms):  # those that read F, then those that read N; the others read A
+    for k in range(terms):
         place = np.uint64(known.place[begin + k])
         if known.place[begin + k] < 0 or not (a | b) >> place & _ONE:
             other[others] = k
@@ -643,46 +674,42 @@ def _bayes_group(
         for k in range(terms):
             prior += own[k * each + j]
         room.prior[j] = prior
-    base = np.uint64(known.start[bit] + begin_row * terms * each)
-    for _ in range(begin_row, end_row):
-        many = 0
+    return others, readers
+
+
+@inlined
+def _odds_of_subsets(
+    votes: BitVotes, known: BayesRows, room: FreeRoom, bit: Any, row: Any, others: Any, readers: Any
+) -> int:
+    """Write to `room.odds` the log odds of each subset of F for one background row, and return the size of F.
+
+    `room.free` gets the terms of F. If F has more than `MOST_FREE` features, there are no log odds of subsets.
+    """
+    own, other, free, odds = room.own, room.other, room.free, room.odds
+    each = np.int64(votes.head[bit, 1]) - 1
+    terms = np.int64(votes.head[bit, 3] - votes.head[bit, 2])
+    base = np.uint64(known.start[bit] + row * terms * each)
+    many = 0
+    for j in range(each):
+        odds[j] = room.prior[j]
+    for at in range(readers):
+        first = np.uint64(other[at] * each)
+        differs = False
         for j in range(each):
-            odds[j] = room.prior[j]
-        for at in range(readers):
-            first = np.uint64(other[at] * each)
-            differs = False
-            for j in range(each):
-                less = own[first + np.uint64(j)] - known.log[base + first + np.uint64(j)]
-                odds[j] -= less
-                room.less[many * each + j] = less
-                differs |= less != 0.0
-            free[many] = other[at]
-            many += differs and at < others
-        base += np.uint64(terms * each)
-        if many > MOST_FREE:
-            fits = False
-            continue
+            less = own[first + np.uint64(j)] - known.log[base + first + np.uint64(j)]
+            odds[j] -= less
+            room.less[many * each + j] = less
+            differs |= less != 0.0
+        free[many] = other[at]
+        many += differs and at < others
+    if many <= MOST_FREE:
         for at in range(many):
             top = 1 << at
             for j in range(each):
                 less = room.less[at * each + j]
                 for subset in range(top):
                     odds[(top + subset) * each + j] = odds[subset * each + j] + less
-        weight = coalition[p + n + many]
-        for subset in range(1 << many):
-            answer = _share_of(odds, subset * each, each, which)
-            size = p + sizes[subset]
-            gained, lost = answer * weight[size], answer * weight[size + 1]
-            win += gained
-            lose += lost
-            room.gained[subset], room.lost[subset] = gained, lost
-        for at in range(many):
-            share = 0.0
-            mine = 1 << at
-            for subset in range(1 << many):
-                share += room.gained[subset] if subset & mine else -room.lost[subset]
-            shares[free[at]] += share
-    return win, lose, fits
+    return many
 
 
 @inlined
