@@ -209,7 +209,7 @@ def _pairs(block: Contributions, numbers: Floats) -> list[attributions.Interacti
     pairs = [
         attributions.Interaction(block.names[int(one)], block.names[int(other)], amount)
         for one, other, amount in numbers.reshape(-1, 3).tolist()
-        if one >= 0.0
+        if min(one, other) >= 0.0
     ]
     return pairs or None
 
