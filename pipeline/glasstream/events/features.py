@@ -305,11 +305,6 @@ class FeatureTable:
             return row, x
         return row, {name: value for name, value in x.items() if not isinstance(value, str)}
 
-    def encode_again(self, x: Mapping[str, Value]) -> tuple[Iterable[float], Mapping[str, Value]]:
-        """Encode features that were encoded before, without counting absent values again."""
-        with self._uncounted():
-            return self.encode(x)
-
     @contextmanager
     def _uncounted(self) -> Iterator[None]:
         counts = self.counts

@@ -188,11 +188,9 @@ class LearnerTask:
             self._first_offset = low
             self.core = PartitionLearner(self.partition, self.settings, first_offset=low, models=self._models)
             return low
-        epochs = [one.epoch for one in restored.streams.values()]
-        if found.begins_in is not None:  # a stream of the epoch before it has given up its place
-            epochs.append(found.begins_in - 1)
+        begun, ours = restored.streams.values(), self._fingerprint
         epoch, begin = begin_of_epoch(
-            where, found, epochs, self.settings, self._fingerprint, self.partition, self._topic_id, low, high
+            where, found, begun, self.settings, ours, self.partition, self._topic_id, low, high
         )
         self._use(msgspec.structs.replace(self.settings, epoch=epoch))
         if begin is not None:

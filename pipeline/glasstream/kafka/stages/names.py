@@ -10,8 +10,8 @@ from glasstream.base.errors import ContractError, LostInputError, StateError
 from glasstream.base.form import NEW_EPOCH
 from glasstream.flow.settings import Settings
 from glasstream_topics.progress import Setting
-from glasstream_topics.progress_learner import LearnerPartitionProgress
-from glasstream_topics.progress_novelty import NoveltyPartitionProgress
+from glasstream_topics.progress_learner import LearnerPartitionProgress, LearnerStreamProgress
+from glasstream_topics.progress_novelty import NoveltyPartitionProgress, NoveltyStreamProgress
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ def expect_same_topic(where: str, name: str, saved: str | None, current: str | N
 def begin_of_epoch(
     where: str,
     found: LearnerPartitionProgress | NoveltyPartitionProgress,
-    streams: Iterable[int],
+    streams: Iterable[LearnerStreamProgress | NoveltyStreamProgress],
     settings: Settings,
     ours: dict[str, Setting],
     partition: int,
@@ -190,7 +190,7 @@ def begin_of_epoch(
     where
         Position of the state, for error messages.
     found, streams
-        State of the partition, and the current epochs of its streams, which reset marks increase.
+        State of the partition, and of its streams, whose epochs reset marks increase.
     settings, ours
         Configuration, and the fingerprint of the stage under it, as for `agreed_epoch`.
     partition, topic_id, low, high
@@ -214,7 +214,9 @@ def begin_of_epoch(
                 f"{LOST_EVENTS}"
             )
         return epoch, None
-    latest = max(streams, default=-1)
+    latest = max((one.epoch for one in streams), default=-1)
+    if found.begins_in is not None:  # a stream of the epoch before it has given up its place
+        latest = max(latest, found.begins_in - 1)
     if epoch <= latest:
         raise StateError(
             f"{where}: expected a new epoch above {latest}, the highest that reset marks have started, got {epoch}; "
