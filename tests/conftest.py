@@ -22,9 +22,10 @@ import hypothesis
 import pytest
 
 from glasstream.app.brokers.embedded import EmbeddedKafka
-from glasstream.app.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
+from glasstream.app.brokers.local import Kafka, local_kafka
 from glasstream.base.errors import BrokerError
 from tests.support.examples import NORMAL
+from tests.support.local_cluster import LocalCluster, local_cluster
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -11,9 +11,9 @@ from typing import Final
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
 
-from glasstream.app.brokers.local import LocalCluster
 from tests.chaos.faults import FAULTS, STAGES, Fault, Scene
 from tests.chaos.reassign import reassign
+from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_for
 
 LONG_SECONDS: Final = 70.0

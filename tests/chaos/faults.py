@@ -13,7 +13,7 @@ from typing import Final
 
 from confluent_kafka import Message, Producer
 
-from glasstream.app.brokers.local import Kafka, LocalCluster
+from glasstream.app.brokers.local import Kafka
 from glasstream.app.brokers.local.node import free_ports
 from glasstream.kafka.transport.connection import connection
 from glasstream.kafka.transport.progress import read_to_end
@@ -23,6 +23,7 @@ from glasstream_topics.errors import FrameError
 from tests.chaos.late_ends import LateEnds
 from tests.chaos.witness import Witness
 from tests.support.deployment import Deployment
+from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_for
 
 SILENT: Final = 0.2

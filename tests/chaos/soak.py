@@ -40,7 +40,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # the checkout, of which
 import orjson
 from confluent_kafka import KafkaException, Message
 
-from glasstream.app.brokers.local import Kafka, LocalCluster, local_cluster, local_kafka
+from glasstream.app.brokers.local import Kafka, local_kafka
 from glasstream.app.brokers.local.node import free_ports
 from glasstream.app.configuration import load
 from glasstream.base.errors import GlasstreamError
@@ -53,6 +53,7 @@ from tests.chaos.faults import FAULTS, STAGES, EndedForGoodError, Scene, order
 from tests.chaos.late_ends import LateEnds
 from tests.chaos.witness import Witness
 from tests.support.deployment import Deployment
+from tests.support.local_cluster import LocalCluster, local_cluster
 
 DISK_MEGABYTES = 300
 STREAM = "s"

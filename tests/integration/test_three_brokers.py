@@ -8,7 +8,6 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import glasstream_topics
-from glasstream.app.brokers.local import LocalCluster
 from glasstream.app.configuration import load
 from glasstream.app.operate.doctor.cluster import kind
 from glasstream.app.operate.doctor.finding import DoctorContext, Level
@@ -18,6 +17,7 @@ from glasstream.flow.settings import Settings
 from glasstream_topics import admin as topic_admin
 from glasstream_topics.admin import Deviation
 from glasstream_topics.errors import TopicError
+from tests.support.local_cluster import LocalCluster
 from tests.support.local_kafka import DEADLINE_S, received, send
 from tests.support.topic_configs import alter, config
 from tests.support.waiting import holds_within, wait_for

@@ -4,7 +4,6 @@ The node is one KRaft process on free loopback ports, run by Java 17 or newer fr
 the user's cache folder. Where Java or Maven is missing and a Docker engine answers, a container serves instead.
 """
 
-from glasstream.app.brokers.local.cluster import LocalCluster
-from glasstream.app.brokers.local.start import Kafka, local_cluster, local_kafka, prepare
+from glasstream.app.brokers.local.start import Kafka, local_kafka, prepare
 
-__all__ = ["Kafka", "LocalCluster", "local_cluster", "local_kafka", "prepare"]
+__all__ = ["Kafka", "local_kafka", "prepare"]

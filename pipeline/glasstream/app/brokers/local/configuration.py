@@ -40,25 +40,6 @@ _FIXED: dict[str, str] = {
     "log.segment.delete.delay.ms": "1000",
 }
 
-CLUSTER_SETTINGS: Mapping[str, str] = {
-    # Every record is on three brokers, and is committed when two have it: one broker may be lost without any effect.
-    "default.replication.factor": "3",
-    "min.insync.replicas": "2",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    "share.coordinator.state.topic.replication.factor": "3",
-    "share.coordinator.state.topic.min.isr": "2",
-    # A consumer that names its rack (`client.rack`) reads from the broker of that rack.
-    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    # Kafka's defaults again: on a busy machine a shorter session lets the controller fence brokers that are alive.
-    "broker.session.timeout.ms": "9000",
-    "broker.heartbeat.interval.ms": "2000",
-    # How soon a follower that stands still leaves the in-sync replicas; 30 s by default, longer than a test waits.
-    "replica.lag.time.max.ms": "10000",
-}
-"""Settings of a broker in a cluster of three that replace those of a single node."""
-
 _LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 
 

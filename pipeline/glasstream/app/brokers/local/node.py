@@ -70,7 +70,7 @@ class Member:
 
 
 class LocalKafka:
-    """A Kafka node on loopback ports. Made by `local_kafka` or `local_cluster`, which also close it.
+    """A Kafka node on loopback ports. Made by `local_kafka`, which also closes it.
 
     Attributes
     ----------

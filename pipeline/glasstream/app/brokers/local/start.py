@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Protocol
 
 from glasstream.app.brokers.local import jars, toolchain
-from glasstream.app.brokers.local.cluster import LocalCluster, NodeSettings
 from glasstream.app.brokers.local.container import ContainerKafka
 from glasstream.app.brokers.local.node import LocalKafka
 from glasstream.base.errors import BrokerError
@@ -69,46 +68,6 @@ def local_kafka(
         yield kafka
     finally:
         kafka.close()
-
-
-@contextmanager
-def local_cluster(
-    count: int = 3,
-    *,
-    settings: Mapping[str, str] | None = None,
-    of_node: NodeSettings | None = None,
-    environment: NodeSettings | None = None,
-    log: Callable[[str], None] | None = None,
-) -> Iterator[LocalCluster]:
-    """A cluster of Kafka nodes that answers, until the block is left or this process dies, whichever comes first.
-
-    Every node is broker and controller and takes about 350 MB of memory. Topics have three copies and need two.
-
-    Parameters
-    ----------
-    count
-        Number of nodes, from 3 on.
-    settings, of_node
-        Broker settings of all nodes, and of one by its id, on top of `configuration.CLUSTER_SETTINGS`.
-    environment
-        Further environment variables of a node's process by its id.
-    log
-        Function that receives a line of text for each slow step; None for the log of this module.
-
-    Raises
-    ------
-    BrokerError
-        Java or Kafka is missing (a container cannot stand in for a cluster), or a node did not start.
-    """
-    say = log or logging.getLogger(__name__).info
-    cluster = LocalCluster(
-        toolchain.java(), jars.fetch(say), count, settings or {}, say, of_node=of_node, environment=environment
-    )
-    try:
-        cluster.open()
-        yield cluster
-    finally:
-        cluster.close()
 
 
 def prepare(log: Callable[[str], None]) -> None:

@@ -1,17 +1,19 @@
 """Several Kafka nodes of this machine as one cluster, and what a test may do to each of them."""
 
 import json
+import logging
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from glasstream.app.brokers.local.configuration import CLUSTER_SETTINGS
+from glasstream.app.brokers.local import jars, toolchain
 from glasstream.app.brokers.local.node import (
     START_DEADLINE_S,
     LocalKafka,
@@ -27,6 +29,25 @@ _ASK_S = 5.0
 _PAUSE_S = 0.1
 
 NodeSettings = Callable[[int], Mapping[str, str]]
+
+CLUSTER_SETTINGS: Mapping[str, str] = {
+    # Every record is on three brokers, and is committed when two have it: one broker may be lost without any effect.
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    # A consumer that names its rack (`client.rack`) reads from the broker of that rack.
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    # Kafka's defaults again: on a busy machine a shorter session lets the controller fence brokers that are alive.
+    "broker.session.timeout.ms": "9000",
+    "broker.heartbeat.interval.ms": "2000",
+    # How soon a follower that stands still leaves the in-sync replicas; 30 s by default, longer than a test waits.
+    "replica.lag.time.max.ms": "10000",
+}
+"""Settings of a broker in a cluster of three that replace those of a single node."""
 
 
 class LocalCluster:
@@ -183,3 +204,43 @@ def _alive(bootstrap: str) -> set[int]:
         return set(AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=_ASK_S).brokers)
     except KafkaException:
         return set()
+
+
+@contextmanager
+def local_cluster(
+    count: int = 3,
+    *,
+    settings: Mapping[str, str] | None = None,
+    of_node: NodeSettings | None = None,
+    environment: NodeSettings | None = None,
+    log: Callable[[str], None] | None = None,
+) -> Iterator[LocalCluster]:
+    """A cluster of Kafka nodes that answers, until the block is left or this process dies, whichever comes first.
+
+    Every node is broker and controller and takes about 350 MB of memory. Topics have three copies and need two.
+
+    Parameters
+    ----------
+    count
+        Number of nodes, from 3 on.
+    settings, of_node
+        Broker settings of all nodes, and of one by its id, on top of `CLUSTER_SETTINGS`.
+    environment
+        Further environment variables of a node's process by its id.
+    log
+        Function that receives a line of text for each slow step; None for the log of this module.
+
+    Raises
+    ------
+    BrokerError
+        Java or Kafka is missing (a container cannot stand in for a cluster), or a node did not start.
+    """
+    say = log or logging.getLogger(__name__).info
+    cluster = LocalCluster(
+        toolchain.java(), jars.fetch(say), count, settings or {}, say, of_node=of_node, environment=environment
+    )
+    try:
+        cluster.open()
+        yield cluster
+    finally:
+        cluster.close()
