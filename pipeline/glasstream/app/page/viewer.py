@@ -93,7 +93,6 @@ class _Sent:
     quality: tuple[int, int] = (0, 0)
     """Width of the bins, and index of the newest bin that was sent."""
     novelty: tuple[int, int] = (0, 0)
-    novelty_alarms: int = 0
     explained: int = 0
     """Version of the explained events that were sent."""
     opened: bool = False

@@ -33,33 +33,14 @@ from glasstream.flow.learner.learner import StreamLearner
 from glasstream.flow.learner.outbox import Outbox
 from glasstream.flow.learner.pushed import MOST_REFUSED, Decisions, PushedModels
 from glasstream.flow.learner.stream_state import StreamState
-from glasstream.flow.learner.unlabelled import Unlabelled
 from glasstream.flow.run import Run
 from glasstream.flow.settings import Settings
 from glasstream.models.onnx.model import FixedModel
 from glasstream_topics.events import named_model
 from glasstream_topics.events_dead import Reason
 
-_Rejection = tuple[Reason, str] | None
-
 BLOCK_EVENTS: Final = 256
 """Largest number of events and late labels in one call, if the caller does not set a smaller number."""
-
-
-def _step_alone(
-    learner: StreamLearner, element: Accepted | Joined[Unlabelled] | tuple[Reason, str], event_id: str
-) -> _Rejection:
-    """Process one event or late label; return the reason for its rejection, or None."""
-    if not isinstance(element, (Accepted, Joined)):
-        return element
-    try:
-        if isinstance(element, Joined):
-            learner.join(element, event_id)
-        else:
-            learner.step(element, event_id)
-    except ModelRaised as error:
-        return _model_error(error, element.seq)
-    return None
 
 
 def _model_error(error: ModelRaised, seq: int) -> tuple[Reason, str]:
@@ -359,8 +340,17 @@ class PartitionLearner:
             taken, errors = learner.step_block(run, self._room(run), stream.admission)
             if taken:
                 return taken, [(place, _model_error(error, seq)) for place, seq, error in errors]
-        reason = _step_alone(learner, *run.first(learner.state.waiting, stream.admission))
-        return 1, () if reason is None else [(0, reason)]
+        element, event_id = run.first(learner.state.waiting, stream.admission)
+        if not isinstance(element, (Accepted, Joined)):
+            return 1, [(0, element)]
+        try:
+            if isinstance(element, Joined):
+                learner.join(element, event_id)
+            else:
+                learner.step(element, event_id)
+        except ModelRaised as error:
+            return 1, [(0, _model_error(error, element.seq))]
+        return 1, ()
 
     def _room(self, run: Run) -> int:
         """Return how many elements the next block may have. A block ends where the predecessor's output ends."""
