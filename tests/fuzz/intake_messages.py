@@ -24,7 +24,8 @@ _TOKENS = (
     b"NaN", b"1e400", b"-1e61", b"9" * 400, b"18446744073709551616", b"-0", b"null", b"{}", b"[]", b'"\\ud800"',
     b'"\xe2\x80\xa8"', b'"\x00"', b"[" * 2_000, b'{"a":' * 500, b"\xff\xfe", b"01067", b"1_0", b"1E5", b'"', b"\r",
     b",,", b"true", b'"' + b"x" * 5_000 + b'"', b"0000-00-00", b"9999-12-31T23:59:59.999+99:99", b"=1+1",
-    b"\xef\xbb\xbf",
+    b"\xef\xbb\xbf", b"[" * 1_010 + b"]" * 1_010, b'{"a":' * 500 + b"1" + b"}" * 500, b'{"N":"7"}',
+    b'{"L":[{"NULL":1}]}', '"1.234,5 €"'.encode(),
 )  # fmt: skip
 _SCHEMA: dict[str, Any] = {
     "type": "record",
@@ -75,12 +76,19 @@ class IntakeMessages(Target):
     def _mutated(self, random: random.Random, good: bytes) -> bytes:
         if random.random() < 0.4:
             return mutate_bytes(random, good)
+        if random.random() < 0.2:
+            return good.replace(b"1.5", random.choice(_TOKENS))
         at = random.randrange(len(good) + 1)
         return good[:at] + random.choice(_TOKENS) + good[at + random.choice((0, 0, 1, 3, 10)) :]
 
     def _settings(self, random: random.Random, name: str) -> Settings:
         parts = random.choice(((), ("intake.id=k",), ("intake.ts=at",), ("intake.stream=b",), ("intake.ts=k",)))
-        types = random.choice(((), ("intake.types=a=number,b=text",), ("intake.types=a=text,k=boolean",)))
+        types = random.choice(
+            (
+                *((), ("intake.types=a=number,b=text",), ("intake.types=a=text,k=boolean",)),
+                *(("intake.types=a=comma,b=point",), ("intake.where=y=no|yes",), ("intake.unwrap=dynamodb",)),
+            )
+        )
         return _loaded((f"intake.format={name}", *parts, *types))
 
     def _events(self, stage: Intake, settings: Settings, values: list[bytes]) -> list[Any]:

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.app.configuration import load
 from glasstream.base.errors import UnavailableError
-from glasstream.events.mapping.formats import Documents, Json
+from glasstream.events.mapping.formats import LEVELS, Documents, Json
 from glasstream.events.message import Message
 from glasstream.flow.settings import Settings
 from glasstream.kafka.health.catalogue import DEAD_LETTERS, INTAKE_EVENTS, INTAKE_MESSAGES
@@ -168,6 +169,27 @@ def test_events_and_labels_of_one_topic_are_told_apart_and_the_rest_is_skipped()
     counts = {sample.labels: sample.value for sample in stage.samples() if sample.metric is INTAKE_EVENTS}
     assert counts == {("events",): 1, ("labels",): 1, ("skipped",): 1}
     assert by_stream(one for entry in log for one in stage.handle([entry])) == by_stream(records)
+
+
+@pytest.mark.parametrize("form", ["json", "json-lines"])
+@pytest.mark.parametrize("unwrap", [(), ("intake.unwrap=dynamodb",)])
+@pytest.mark.parametrize("levels", [LEVELS + 1, 500, 1_010, 100_000])
+def test_a_message_of_many_levels_is_a_dead_letter(form: str, unwrap: tuple[str, ...], levels: int) -> None:
+    """Functions that call themselves would end the worker."""
+    good = {"a": 1, "b": {"c": 2}}
+    stage = intake(configured(f"intake.format={form}", "intake.features=a", *unwrap))
+    for opens, closes in ((b'{"a":', b"}"), (b'{"a":[', b"]}")):
+        deep = opens * levels + b"1" + closes * levels
+        records = stage.handle([message(good, 0), message(deep, 1), message(good, 2)])
+        (letter,) = (one for one in records if one.topic == "glasstream.events.dead")
+        assert events_dead.decode(letter.headers).offset == 1
+        assert len(by_stream(records)[b"orders"]) == 2
+
+
+def test_as_many_levels_as_are_allowed_are_read() -> None:
+    deep = b'{"a":' * LEVELS + b"1" + b"}" * LEVELS
+    (event,) = by_stream(intake(configured()).handle([message(deep)]))[b"orders"]
+    assert list(event["x"].values()) == [1]
 
 
 def test_types_are_held_for_all_workers() -> None:

@@ -19,6 +19,8 @@ from glasstream.events.mapping.unwrap import Wrapping, unwrap
 from glasstream_topics.events_dead import Reason
 
 Documents = Sequence[dict[str, Any] | Misfit]
+LEVELS = 100
+"""Largest number of objects and arrays inside each other."""
 
 
 _CSV = re.compile(rb"(?![^\r\n]*=)[^{\[<\xef\r\n][^\r\n]*[,;\t|]")
@@ -193,7 +195,30 @@ def _json(value: bytes, nan_as_null: bool, wrapping: Wrapping | None) -> Any:
             Reason.NOT_JSON,
             f"expected JSON, got {shown(value)}: {error}{_advice(value) or todo}",
         ) from error
+    if value.count(b"{") + value.count(b"[") > LEVELS:
+        expect_flat(found)
     return found if wrapping is None else unwrap(found, wrapping)
+
+
+def expect_flat(found: Any) -> None:
+    """Check that objects and arrays are not too deep inside each other for functions that call themselves.
+
+    Raises
+    ------
+    Misfit
+        There are more than `LEVELS`.
+    """
+    level = [found]
+    for _ in range(LEVELS + 1):
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return
+    raise Misfit(Reason.NESTED_VALUE, f"expected at most {LEVELS} objects and arrays inside each other, got more")
 
 
 _NO_NUMBER = re.compile(rb'(?P<string>"(?:[^"\\]++|\\.)*+"?)|-?\b(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)

@@ -18,7 +18,7 @@ from uuid import UUID
 import orjson
 
 from glasstream.base.errors import SettingsError
-from glasstream.events.mapping.formats import Documents, Format
+from glasstream.events.mapping.formats import Documents, Format, expect_flat
 from glasstream.events.mapping.misfit import Misfit, shown
 from glasstream.events.mapping.settings import IntakeSettings
 from glasstream.kafka.stages.registry import HEADER_BYTES, INSTALL, NOT_FOUND, client, failure, unavailable
@@ -268,6 +268,7 @@ def _value(field: Any, value: Any) -> Any:
 def _documents(found: Any) -> Sequence[dict[str, Any] | Misfit]:
     if not isinstance(found, dict):
         return (Misfit(Reason.NOT_AN_OBJECT, f"expected a record with fields, got {shown(found)}"),)
+    expect_flat(found)
     return (_plain(found),)
 
 
