@@ -48,6 +48,11 @@ def test_both_notations_agree_unless_a_mark_can_be_of_either(text: str) -> None:
         assert len(notations([text])) == 1
 
 
+@pytest.mark.parametrize("units", [["1 kg", "500 g"], ["$5", "5 EUR", "6 USD"]])
+def test_texts_of_several_units_have_no_notation(units: list[str]) -> None:
+    assert notations(units) == []
+
+
 @given(st.text(max_size=20), st.sampled_from([Kind.COMMA, Kind.POINT]))
 def test_other_texts_stay_or_are_missing(text: str, kind: Kind) -> None:
     found = value(text, kind)

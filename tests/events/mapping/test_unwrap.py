@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glasstream.events.mapping.formats import Json, JsonLines
 from glasstream.events.mapping.unwrap import Wrapping, unwrap
 
 NAMES = st.from_regex(r"[a-z]{2,5}_", fullmatch=True)
@@ -53,6 +54,15 @@ def test_what_is_wrapped_comes_back(wrapping: Wrapping, wrap: Any, document: dic
 @given(document=DOCUMENTS)
 def test_what_is_not_wrapped_stays(wrapping: Wrapping, document: dict[str, Any]) -> None:
     assert unwrap(document, wrapping) == document
+
+
+def test_what_is_no_number_is_missing_if_the_settings_say_so() -> None:
+    document = b'{"a":{"$numberDouble":"NaN"},"b":{"$numberDouble":"-Infinity"},"c":1}'
+    for read in (Json, JsonLines):
+        ((found,), _) = read(wrapping="mongodb", nan_as_null=True).read("t", document)
+        assert found == {"a": None, "b": None, "c": 1}
+        ((mixed,), _) = read(wrapping="mongodb", nan_as_null=True).read("t", document.replace(b"1}", b"NaN}"))
+        assert mixed == {"a": None, "b": None, "c": None}
 
 
 @pytest.mark.parametrize("value", [{"N": "x"}, {"N": "9" * 5_000}, {"N": 7}])

@@ -192,6 +192,22 @@ def test_as_many_levels_as_are_allowed_are_read() -> None:
     assert list(event["x"].values()) == [1]
 
 
+def test_a_document_that_both_conditions_select_is_rejected() -> None:
+    apart = ("intake.labels_topics=orders", *LABELS[1:], "intake.where=type!=ping", "intake.labels_where=type=paid")
+    (letter,) = intake(configured(*apart)).handle([message({"type": "paid", "o": 7, "paid": "no"})])
+    assert "satisfies both intake.where and intake.labels_where" in events_dead.decode(letter.headers).detail
+
+
+@pytest.mark.parametrize("number", ["9" * 38, "-" + "9" * 400, "1e999", "1_0", "٣", "NaN", "7", "1.5"])
+@pytest.mark.parametrize("part", ["a", "y", "id", "ts"])
+def test_wrapped_numbers_of_any_size_become_events_or_dead_letters(number: str, part: str) -> None:
+    stage = intake(configured("intake.unwrap=dynamodb", "intake.id=id", "intake.ts=ts"))
+    good: dict[str, Any] = {"a": {"N": "1"}, "b": 1, "y": 1, "id": {"S": "x"}, "ts": {"N": "1700000000000"}}
+    records = stage.handle([message(good, 0), message({**good, part: {"N": number}}, 1), message(good, 2)])
+    letters = [one for one in records if one.topic == "glasstream.events.dead"]
+    assert len(by_stream(records)[b"orders"]) + len(letters) == 3
+
+
 def test_types_are_held_for_all_workers() -> None:
     held = Held()
     intake(configured(), held).handle([message({"a": 1, "y": "u"})])

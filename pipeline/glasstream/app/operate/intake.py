@@ -141,6 +141,7 @@ def judge(settings: Settings, messages: Sequence[Message], environment: Mapping[
     trial.proposal |= proposed
     tried = _with(settings, **trial.proposal)
     trial.doubts = [
+        *([f"where: no message satisfies {intake.where}"] if intake.where and not documents else []),
         *mixtures(tried.intake, documents),
         *doubts(tried.intake, trial.fields, trial.left_out, len(documents)),
     ]

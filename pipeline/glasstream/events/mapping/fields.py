@@ -172,13 +172,15 @@ class Condition:
             found = ""
         elif isinstance(found, bool):
             found = str(found).lower()
+        elif isinstance(found, float) and found.is_integer():
+            found = int(found)
         return (not isinstance(found, (dict, list)) and str(found) in self.values) is not self.negated
 
 
 def parse_conditions(text: str | None) -> tuple[Condition, ...]:
     """Return the conditions of a selection.
 
-    >>> [one.holds({"type": "order", "v": 2}) for one in parse_conditions("type=order|refund, /v!=1, x=")]
+    >>> [one.holds({"type": "order", "v": 2.0}) for one in parse_conditions("type = order | refund, /v=2, x=")]
     [True, True, True]
 
     Raises
@@ -192,7 +194,11 @@ def parse_conditions(text: str | None) -> tuple[Condition, ...]:
         if not equals:
             raise ValueError(f"expected field=value or field!=value, got {item!r}")
         conditions.append(
-            Condition(parse_path(field.removesuffix("!")), frozenset(values.split("|")), field.endswith("!"))
+            Condition(
+                parse_path(field.removesuffix("!").strip()),
+                frozenset(value.strip() for value in values.split("|")),
+                field.endswith("!"),
+            )
         )
     return tuple(conditions)
 

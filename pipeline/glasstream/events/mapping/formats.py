@@ -181,23 +181,24 @@ def plain_format(settings: IntakeSettings, name: str) -> Format | None:
     return None
 
 
-def _json(value: bytes, nan_as_null: bool, wrapping: Wrapping | None) -> Any:
+def _json(value: bytes, *, nan_as_null: bool, wrapping: Wrapping | None) -> Any:
     value = value.removeprefix(codecs.BOM_UTF8)
     try:
         found = orjson.loads(value)
     except orjson.JSONDecodeError as error:
         _text(value)
         advice = json_advice(error)
-        if advice == NO_NAN and nan_as_null:
-            return _json(_NO_NUMBER.sub(lambda found: found["string"] or b"null", value), False, wrapping)
-        todo = f"{advice}, or set intake.nan=null" if advice == NO_NAN else advice
-        raise Misfit(
-            Reason.NOT_JSON,
-            f"expected JSON, got {shown(value)}: {error}{_advice(value) or todo}",
-        ) from error
+        if advice != NO_NAN or not nan_as_null:
+            todo = f"{advice}, or set intake.nan=null" if advice == NO_NAN else advice
+            raise Misfit(
+                Reason.NOT_JSON,
+                f"expected JSON, got {shown(value)}: {error}{_advice(value) or todo}",
+            ) from error
+        value = _NO_NUMBER.sub(lambda found: found["string"] or b"null", value)
+        found = _json(value, nan_as_null=False, wrapping=None)
     if value.count(b"{") + value.count(b"[") > LEVELS:
         expect_flat(found)
-    return found if wrapping is None else unwrap(found, wrapping)
+    return found if wrapping is None else unwrap(found, wrapping, nan_as_null=nan_as_null)
 
 
 def expect_flat(found: Any) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from math import isfinite
 
 from glasstream.events.mapping.cells import Reading, reading
 
@@ -28,6 +29,8 @@ _WHOLE = {
     for mark, other in ((",", "."), (".", ","))
 }
 """What can be before the decimal mark, by the mark."""
+_MAGNITUDE = re.compile(r"(?:k|K|M|MM|m|B|b|T|G|mn|mln|mio|bn|mrd|tn|tsd|cr|lakh)\.?(?![^\W_])", re.IGNORECASE)
+"""Letters after a number that can multiply it. Some can also be units, such as of metres, so such texts are refused."""
 _BEHIND = re.compile(r"[0-9]*(?:[eE][+-]?[0-9]+)?")
 _SIGN = r"[^\w\s#&@/:;,.\\|]"
 _CURRENCY = r"[A-Z]{3} |Rs\.? ?|[A-Z]{1,3}(?=\$)"
@@ -76,7 +79,7 @@ def marks(cell: str) -> str | None:
 
 
 def number(cell: str, decimal: str) -> float | None:
-    """Return the number that a text stands for; None if there is none, or if it is a bound.
+    """Return the number that a text stands for; None if there is none, or if it is a bound or in thousands or millions.
 
     Parameters
     ----------
@@ -87,17 +90,24 @@ def number(cell: str, decimal: str) -> float | None:
     [1234.5, 45.3, -1234.0, None, 1200.0, -52.0, 7.0, 0.5, 0.0015]
     >>> [number(cell, ".") for cell in ("$12,345", "45,3", "23,69,715.5", "52-", "34 m2", "<5", "A-5", "0x1f", "5½")]
     [12345.0, None, 2369715.5, -52.0, 34.0, None, None, None, None]
+    >>> [number(cell, ".") for cell in ("($5.00)", "$(5)", "(52", "CHF 5.-", "$1.2M", "900k", "3 bn", "1e999 €")]
+    [-5.0, -5.0, None, 5.0, None, None, None, None]
     """
     found = _number_like(cell)
     if found is None or is_bound(found["before"] + found["after"]):
         return None
     before, after = found["before"].strip(), found["after"].strip()
     whole, mark, behind = found["number"].partition(decimal)
+    in_brackets = "(" in before and ")" in after
+    if in_brackets != ("(" in before or ")" in after) or _MAGNITUDE.match(after):
+        return None
     if after[:1].isnumeric() or not _WHOLE[decimal].fullmatch(whole) or (mark and not _BEHIND.fullmatch(behind)):
         return None
     size = float((re.sub(_SEPARATORS, "", whole) or "0") + (f".{behind}" if behind else ""))
-    negative = "-" in before or after.startswith("-") or (before.endswith("(") and after.startswith(")"))
-    return -size if negative else size
+    if not isfinite(size):
+        return None
+    price = mark and not behind  # as in `5.-`, whose dash stands for no cents
+    return -size if in_brackets or "-" in before or (after.startswith("-") and not price) else size
 
 
 def has_letters(text: str) -> bool:

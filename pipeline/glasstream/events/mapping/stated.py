@@ -6,7 +6,7 @@ from math import isfinite
 
 from glasstream.events.mapping import cells
 from glasstream.events.mapping.fields import Kind
-from glasstream.events.mapping.lookalikes import number
+from glasstream.events.mapping.lookalikes import has_letters, marks, number
 
 _ANY_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _FLAGS = {"1": True, "0": False}
@@ -14,11 +14,13 @@ _DECIMAL = {Kind.POINT: ".", Kind.COMMA: ","}
 
 
 def notations(texts: Collection[str]) -> list[Kind]:
-    """Return the notations in which all texts are numbers; two only if they give other numbers.
+    """Return the notations in which all texts are numbers; two only if they give other numbers, none for several units.
 
     >>> [[str(kind) for kind in notations(texts)] for texts in (["45,3", "5"], ["$1,234"], ["7 %"], ["1.5", "4,5"])]
     [['comma'], ['point', 'comma'], ['point'], []]
     """
+    if len({mark for text in texts if (mark := marks(text)) is not None and has_letters(mark)}) > 1:
+        return []
     found = {kind: [number(text, mark) for text in texts] for kind, mark in _DECIMAL.items()}
     fit = [kind for kind, numbers in found.items() if None not in numbers]
     return fit[:1] if found[Kind.POINT] == found[Kind.COMMA] else fit
@@ -60,7 +62,7 @@ def value(cell: str, kind: Kind) -> str | bool | float | None:
     if kind in _DECIMAL:
         found = number(plain, _DECIMAL[kind])
         if found is not None:
-            return found if isfinite(found) else None
+            return found
         return None if cells.reading(plain) in (cells.Reading.MISSING, cells.Reading.INFINITE) else cell
     if kind is Kind.BOOLEAN and plain in _FLAGS:
         return _FLAGS[plain]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from math import isfinite
 from typing import Any, Final, Literal
 
 from glasstream.events.mapping.fields import Path
@@ -9,14 +10,21 @@ from glasstream.events.mapping.fields import Path
 Wrapping = Literal["avro", "dynamodb", "mongodb"]
 _DIGITS: Final = 400
 """Longest number in a text: as many digits as the largest float has, with sign and fraction."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|NaN|Infinity)")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 """Full name of a record or enumeration of Avro."""
 
 
-def unwrap(found: Any, wrapping: Wrapping) -> Any:
+def unwrap(found: Any, wrapping: Wrapping, *, nan_as_null: bool = False) -> Any:
     """Return JSON with values in place of the objects that name their types.
 
-    A value that does not have the form of its type stays as it is.
+    A value that does not have the form of its type stays as it is. Integers beyond 64 bits become floats, as JSON's do.
+
+    Parameters
+    ----------
+    nan_as_null
+        Whether NaN and the infinities, which these systems write as texts, are missing values.
 
     >>> unwrap({"age": {"int": 41}, "name": {"string": "a"}, "home": {"shop.Address": {"zip": None}}}, "avro")
     {'age': 41, 'name': 'a', 'home': {'zip': None}}
@@ -26,7 +34,7 @@ def unwrap(found: Any, wrapping: Wrapping) -> Any:
     {'_id': '5f', 'at': 'Z', 'x': 1.5}
     """
     if isinstance(found, list):
-        return [unwrap(one, wrapping) for one in found]
+        return [unwrap(one, wrapping, nan_as_null=nan_as_null) for one in found]
     if not isinstance(found, dict):
         return found
     if len(found) == 1:
@@ -35,8 +43,9 @@ def unwrap(found: Any, wrapping: Wrapping) -> Any:
         if read is None and wrapping == "avro" and _NAME.fullmatch(name):
             read = _same
         if read is not None:
-            return read(unwrap(inner, wrapping))
-    return {name: unwrap(inner, wrapping) for name, inner in found.items()}
+            value = read(unwrap(inner, wrapping, nan_as_null=nan_as_null))
+            return None if nan_as_null and isinstance(value, float) and not isfinite(value) else value
+    return {name: unwrap(inner, wrapping, nan_as_null=nan_as_null) for name, inner in found.items()}
 
 
 def _same(value: Any) -> Any:
@@ -48,14 +57,10 @@ def _null(_: Any) -> None:
 
 
 def _number(value: Any) -> Any:
-    if not isinstance(value, str) or len(value) > _DIGITS:
+    if not isinstance(value, str) or len(value) > _DIGITS or not _NUMBER.fullmatch(value):
         return value
-    for read in (int, float):
-        try:
-            return read(value)
-        except ValueError:
-            continue
-    return value
+    number = float(value)
+    return int(value) if _WHOLE.fullmatch(value) and abs(number) < 2**63 else number
 
 
 _AVRO = ("boolean", "int", "long", "float", "double", "string", "bytes", "array", "map")

@@ -198,6 +198,9 @@ class Intake:
                     if not found:
                         mapped.skipped += 1
                         continue
+                    if len(found) > 1:
+                        self._reject(mapped, message, index if several else None, Misfit(Reason.BAD_TARGET, _BOTH))
+                        continue
                     source = found[0]
                 try:
                     stream, event = self._event(source, document, message, index if several else None)
@@ -330,6 +333,7 @@ class Intake:
             yield Sample(catalogue.DEAD_LETTERS, count, (reason, f"{name}[{partition}]"))
 
 
+_BOTH = "expected an event or a label, got a document that satisfies both intake.where and intake.labels_where"
 _NULL = (
     "expected a message with content, got a null message, which marks a deleted key; on a compacted topic, such dead "
     "letters are normal"
