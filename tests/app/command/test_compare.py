@@ -137,11 +137,15 @@ def test_late_labels_are_read_from_the_events_in_their_order(broker: EmbeddedKaf
 def test_only_the_newest_epoch_and_events_of_both_count(broker: EmbeddedKafka) -> None:
     both(broker, prediction="UP", probabilities={"UP": 1.0}, loss=1.0)
     both(broker, epoch=1)
+    repeated = answer("challenger", 599, epoch=1)  # by a model that has learned the event since
     send(broker, "live", [answer("live", 3, id="of its own", epoch=1), b"no record"])
+    send(broker, "challenger", [repeated])
     assert asked(broker, "live", "challenger")[0] == (
-        "600 events compared; left out: 1 only in one of the streams; left out: 1 that cannot be read"
+        "599 events compared; left out: 1 only in one of the streams; left out: 1 whose id came more than once; "
+        "left out: 1 that cannot be read"
     )
-    found, wanted = json.loads(asked(broker, "live", "challenger", "--json")[0]), expected(range(ROWS))
+    found, wanted = json.loads(asked(broker, "live", "challenger", "--json")[0]), expected(range(ROWS - 1))
+    assert sum(found["left_out"].values()) == 3
     assert {name: found[name] for name in wanted} == wanted
 
 

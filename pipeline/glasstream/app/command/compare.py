@@ -63,7 +63,7 @@ def compare(
         import msgspec
 
         for one in result.compared:
-            click.echo(msgspec.json.encode(one))
+            click.echo(msgspec.json.encode({**msgspec.structs.asdict(one), "left_out": result.left_out}))
         return 0
     for line in result.lines():
         say(line)

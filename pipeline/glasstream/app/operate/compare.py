@@ -212,15 +212,20 @@ def compare(settings: Settings, chosen: Chosen) -> Result:
     BrokerError, VersionError
         A topic cannot be read.
     """
-    (first, damaged), (second, more) = (_answers(settings, side, chosen) for side in (chosen.first, chosen.second))
+    (first, damaged, again), (second, more, too) = (
+        _answers(settings, side, chosen) for side in (chosen.first, chosen.second)
+    )
     both = " and ".join(chosen.names)
-    common = {one: (answer, second[one]) for one, answer in first.items() if one in second}
+    shared = {one: (answer, second[one]) for one, answer in first.items() if one in second}
+    # A model that learns has learned the event before it answers it again.
+    common = {one: answers for one, answers in shared.items() if one not in again and one not in too}
     if not common:
         raise InputError(
             f"expected events with the same ids in {both}, found none among {len(first):,} and {len(second):,} events; "
             "send the same events to both, each with its `id`"
         )
-    left_out = Counter({"only in one of the streams": len(first) + len(second) - 2 * len(common)})
+    left_out = Counter({"only in one of the streams": len(first) + len(second) - 2 * len(shared)})
+    left_out["whose id came more than once"] = len(shared) - len(common)
     left_out["that cannot be read"] = damaged + more
     words, scale = _measure(chosen, common.values())
     known = _Log()
@@ -267,15 +272,15 @@ def _category(value: str | float | bool) -> str:
     return label(value) or str(value)
 
 
-def _answers(settings: Settings, side: Side, chosen: Chosen) -> tuple[dict[str, _Answer], int]:
-    """Return the newest prediction for each id in the newest epoch of a stream, and the number of unreadable records.
+def _answers(settings: Settings, side: Side, chosen: Chosen) -> tuple[dict[str, _Answer], int, set[str]]:
+    """Return the predictions in the newest epoch of a stream by id, the number of unreadable records, and repeated ids.
 
     Raises
     ------
     InputError
         The stream has no predictions.
     """
-    epoch, found = -1, dict[str, _Answer]()
+    epoch, found, again = -1, dict[str, _Answer](), set[str]()
     with consume.predictions(
         settings.broker,
         prefix=side.prefix,
@@ -286,15 +291,17 @@ def _answers(settings: Settings, side: Side, chosen: Chosen) -> tuple[dict[str, 
     ) as records:
         for record in records:
             if record.epoch > epoch:
-                epoch, found = record.epoch, {}
-            if record.epoch == epoch:
+                epoch, found, again = record.epoch, {}, set()
+            if record.epoch == epoch and record.id in found:
+                again.add(record.id)
+            elif record.epoch == epoch:
                 found[record.id] = _answer(record, chosen.loss or DEFAULT)
     if not found:
         raise InputError(
             f"expected a stream with predictions on {side.prefix}{predictions.TOPIC.name}, got {side.stream!r}; "
             f"`glasstream state show --prefix {side.prefix}` lists the streams"
         )
-    return found, records.damaged
+    return found, records.damaged, again
 
 
 def _answer(record: Prediction, loss: str) -> _Answer:
