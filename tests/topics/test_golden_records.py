@@ -234,7 +234,7 @@ def test_attributions_of_version_1_are_read() -> None:
     assert attributions.decode(orjson.dumps(fields)).pairs == [attributions.Interaction("price", "day", -0.0625)]
     del fields["pairs"]
     read = attributions.decode(orjson.dumps({**fields, "schema_version": 1}))
-    assert (read.schema_version, read.pairs) == (1, None) and "of this" not in read.sentence()
+    assert (read.schema_version, read.pairs) == (1, None) and "interactions" not in read.sentence()
 
 
 def test_novelty_is_read() -> None:

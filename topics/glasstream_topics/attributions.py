@@ -53,8 +53,8 @@ class Interaction(msgspec.Struct, frozen=True):
         names of the features.
     interaction
         Shapley interaction index: how much more the explained number rises if both features come from the event instead
-        of a background row, compared with each of them alone, on average over the sets of other features that do. Half
-        of it is contained in the contribution of each of the two.
+        of a background row, compared with each of them alone, on average over the sets of other features that do. It
+        is contained in the contributions, and where more than two features act together, in several pairs.
     """
 
     first: str
@@ -162,7 +162,7 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
         >>> pairs = [Interaction("age", "debt", 0.12)]
         >>> why = Attribution(2, 0, "loans", 7, 3, "bad", 0.62, "identity", 0.62, 0.32, None, True, [one], 0.0, pairs)
         >>> why.sentence().partition("; ")[2]
-        'of this, +0.12 from age with debt'
+        'interactions: +0.12 of age with debt'
         """
         what = {"identity": "prediction", "logit": "log odds", "log": "log", "softmax": "score"}[self.link]
         if self.output is not None:
@@ -177,8 +177,8 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
         if self.others:
             parts.append(f"{self.others:+.3g} for all other features")
         said = f"{self.explained:.3g} ({what}) = {', '.join(parts)}"
-        together = ", ".join(f"{one.interaction:+.3g} from {one.first} with {one.second}" for one in self.pairs or ())
-        return f"{said}; of this, {together}" if together else said
+        together = ", ".join(f"{one.interaction:+.3g} of {one.first} with {one.second}" for one in self.pairs or ())
+        return f"{said}; interactions: {together}" if together else said
 
     def origin(self) -> str:
         """Return the model and the background rows in words.
@@ -208,7 +208,7 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
         low, high = min(step.end for step in steps), max(step.end for step in steps)
         scale = (width - 1) / (high - low) if high > low else 0.0
         pairs = [
-            (f"of this, {_short(one.first)} with {_short(one.second)}", one.interaction) for one in self.pairs or ()
+            (f"interaction: {_short(one.first)} with {_short(one.second)}", one.interaction) for one in self.pairs or ()
         ]
         names = max(len(words) for words in (*(_short(step.words) for step in steps), *(words for words, _ in pairs)))
         lines = []

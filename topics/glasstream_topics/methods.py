@@ -174,9 +174,10 @@ def _attribution_values(record: "Contributions") -> Iterator[str]:
             yield f"expected the texts of the categories {codes} of slot {slot}, got some of them"
     pairs = record.values.get("attributions.pairs", np.empty((0, 0)))
     whole, rest = divmod(pairs.shape[1], 3)
-    slots = np.full(1, np.nan) if rest else pairs.reshape(len(pairs), whole, 3)[..., :2]
-    if not bool(((slots >= -1) & (slots < len(record.names)) & (slots == np.floor(slots))).all()):
-        yield f"attributions.pairs: expected two of {len(record.names)} slots, or -1, and a number for each pair"
+    slots = np.full((1, 2), np.nan) if rest else pairs.reshape(len(pairs) * whole, 3)[:, :2]
+    inside = ((slots >= -1) & (slots < len(record.names)) & (slots == np.floor(slots))).all(axis=1)
+    if not bool((inside & ((slots[:, 0] < slots[:, 1]) | (slots == -1).all(axis=1))).all()):
+        yield f"attributions.pairs: expected two different ones of {len(record.names)} slots, or -1, and a number for each pair"
     numbers = [
         name for name in METHODS["attributions"].values if name != "attributions.inputs" and name in record.values
     ]

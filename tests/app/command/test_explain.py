@@ -71,7 +71,7 @@ def test_the_newest_events_are_shown_as_sentences_and_bars(broker: EmbeddedKafka
     assert lines[0] == (
         "loans, event 9: 0.75 (probability of UP) = 0.5 for the average event, +0.25 because price = 0.0625, -0.125 "
         "because day = mon, +0.0625 because holiday is true, +0.0312 because wind is absent, +0.0312 for all other "
-        "features; of this, -0.0625 from price with day"
+        "features; interactions: -0.0625 of price with day"
     )
     assert lines[1] == "model version 1,000, exact, against 100 rows of before event 1,000"
     assert [line.split()[0] for line in lines[2:9]] == [

@@ -109,11 +109,11 @@ def test_the_largest_interactions_are_told_after_the_sum():
     assert abs(paired.pairs[0].interaction) >= abs(paired.pairs[1].interaction) > 0.0
     assert msgspec.structs.replace(paired, pairs=None) == plain
     first = paired.pairs[0]
-    told = f"of this, {first.interaction:+.3g} from {first.first} with {first.second}, "
+    told = f"interactions: {first.interaction:+.3g} of {first.first} with {first.second}, "
     assert paired.sentence().startswith(f"{plain.sentence()}; {told}")
     bars = [line.split() for line in plain.waterfall()]
     assert [line.split() for line in paired.waterfall()][:-2] == bars
-    assert f"of this, {first.first} with {first.second}" in paired.waterfall()[-2]
+    assert f"interaction: {first.first} with {first.second}" in paired.waterfall()[-2]
     with pytest.raises(SettingsError, match="local Shapley pairs: expected 0 or more, got -1"):
         LocalShapley(model, events, pairs=-1)
 

@@ -15,12 +15,12 @@ LABELS, AT, EVENTS = 1_000, 4_500, 5_500
 KEY = events.key("s")
 
 
-def made(draws: np.random.Generator, place: int, *, shift: float) -> dict[str, Any]:
+def made(draws: np.random.Generator, place: int, *, shift: float, often: bool = False) -> dict[str, Any]:
     """Return an event: `b` has little influence until its values are spread further, where no label tells."""
     a, b, c = draws.normal(size=3)
     b *= 0.4 + shift * (place >= AT)
     event: dict[str, Any] = {"x": {"a": float(a), "b": float(b), "c": float(c)}}
-    return event | {"y": "yes" if a + b > 0.1 * c else "no"} if place < LABELS else event
+    return event | {"y": "yes" if a + b > 0.1 * c else "no"} if place < LABELS or (often and place % 2) else event
 
 
 def published(messages: list[bytes], reload_at: int = -1, **changes: str) -> list[tuple[str, bytes]]:
@@ -43,10 +43,10 @@ def published(messages: list[bytes], reload_at: int = -1, **changes: str) -> lis
     return [record for record in records if record[0] in (drift.TOPIC.name, incidents.TOPIC.name)]
 
 
-def stream(shift: float, seed: int = 0) -> list[bytes]:
+def stream(shift: float, seed: int = 0, size: int = 50, *, often: bool = False) -> list[bytes]:
     draws = np.random.default_rng(seed)
-    every = [made(draws, place, shift=shift) for place in range(EVENTS)]
-    return [orjson.dumps(every[first : first + 50]) for first in range(0, EVENTS, 50)]
+    every = [made(draws, place, shift=shift, often=often) for place in range(EVENTS)]
+    return [orjson.dumps(every[first : first + size]) for first in range(0, EVENTS, size)]
 
 
 def test_the_feature_that_the_model_begins_to_rely_on_is_named() -> None:
@@ -56,7 +56,7 @@ def test_the_feature_that_the_model_begins_to_rely_on_is_named() -> None:
     assert (first.signal, first.method, first.feature) == ("importance", "attributions", "b")
     assert first.after > 2.0 * first.before and AT < first.row < AT + 400 and first.row == first.seq
     found = [incidents.decode(data) for topic, data in records if topic == incidents.TOPIC.name]
-    assert [one.incident for one in found if one.row < AT] == [] and found[0].incident == 1
+    assert [one.incident for one in found if one.row < AT] == [] and found[0].incident == 2
     assert found[0].features[0].feature == "b" and "the model relies more on b" in found[0].summary
     assert abs(found[0].onset.row - AT) < 50 and AT < found[0].row < AT + 400
 
@@ -75,6 +75,14 @@ def test_a_successor_continues_where_its_predecessor_was(turn: int) -> None:
     whole = published(messages)
     assert published(messages, reload_at=turn) == whole
     assert [topic for topic, _ in whole].count(incidents.TOPIC.name) > 0
+
+
+def test_incidents_of_rows_and_of_events_do_not_depend_on_messages_and_blocks() -> None:
+    """Both kinds of incidents are open at the same time; which one was first in a block must not show."""
+    whole = [published(stream(shift=2.0, size=size, often=True)) for size in (50, 1, 331)]
+    assert whole[0] == whole[1] == whole[2]
+    numbers = {incidents.decode(data).incident % 2 for topic, data in whole[0] if topic == incidents.TOPIC.name}
+    assert numbers == {0, 1}
 
 
 def test_only_explained_events_are_watched() -> None:

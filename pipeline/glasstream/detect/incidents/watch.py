@@ -114,6 +114,9 @@ class IncidentWatch:
     seed: int
     budget: float
     labelled: bool = True
+    step: int = 1
+    """Difference of the numbers of two incidents that follow each other; the first one has number 1, or `step`
+    without labels."""
     names: list[str] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
     classes: bool = False
@@ -210,12 +213,15 @@ class IncidentWatch:
             moved += [name for name in self.alarm.judgement.changed if name.side != "loss"]
         means, counts = self.series.arrays["mean"], self.series.arrays["number"]
         if self.labelled:
-            self.incidents += 1
-            self.replacement = Replacement.begun(self.incidents, Onset(row, row, row, seq, time), means, counts)
+            self.replacement = Replacement.begun(self._next_number(), Onset(row, row, row, seq, time), means, counts)
         self.alarm, self.past = None, Past()
         self.series.renew(moved, answers=False)
         if self.replacement is not None:
             yield self._replaced("open", self.replacement, now)
+
+    def _next_number(self) -> int:
+        self.incidents += 1
+        return self.step * self.incidents - (self.step - 1) * self.labelled
 
     def learned(self) -> None:
         """Note that the model has learned: what that does to its reasoning is no incident in events without labels."""
@@ -294,8 +300,7 @@ class IncidentWatch:
                 judgement, of_the_model = None, False
             lasts = of_the_model and one.rows < _LASTING
             if judgement is not None and not lasts and self._confirmed(one, judgement):
-                self.incidents += 1
-                one.number, one.judgement = self.incidents, judgement
+                one.number, one.judgement = self._next_number(), judgement
                 yield self._record("open", one, judgement, now)
             elif not lasts and not self._pending(one):
                 self.alarm = None
@@ -380,7 +385,7 @@ class IncidentWatch:
         newly = [self.names[slot] for slot in muted]
         row, before, onset = now.row, one.before, one.onset
         if not self.labelled:
-            judgement, onset = _by_events(judgement, onset)
+            judgement, onset = _by_events(judgement, onset, now)
             row, before, after = now.seq, None, None
         return Incident(
             schema_version=2,
@@ -469,17 +474,21 @@ class IncidentWatch:
             self.replacement = Replacement.restored(saved.replacement, own, width)
 
 
-def _by_events(judgement: Judgement, onset: Onset) -> tuple[Judgement, Onset]:
+def _by_events(judgement: Judgement, onset: Onset, now: _Now) -> tuple[Judgement, Onset]:
     """Return a judgement of rows without labels, and its onset, by the numbers of their events.
 
-    Between two rows there may be further events, so rows other than the onset are placed by their distance from it.
+    Between two rows there can be further events. Rows other than the onset are placed by their distance from it, at the
+    mean number of events a row since then.
     """
     if onset.seq is None:
         raise ValueError("expected the event of an onset")
-    shift = onset.seq - onset.row
-    evidence = [msgspec.structs.replace(one, row=max(0, one.row + shift)) for one in judgement.evidence]
-    earliest, latest = max(0, onset.earliest + shift), onset.latest + shift
-    by_events = msgspec.structs.replace(onset, row=onset.seq, earliest=earliest, latest=latest)
+    at, rows = onset.seq, max(1, now.row - onset.row)
+
+    def event(row: int) -> int:
+        return min(now.seq, max(0, at + (row - onset.row) * max(rows, now.seq - at) // rows))
+
+    evidence = [msgspec.structs.replace(one, row=event(one.row)) for one in judgement.evidence]
+    by_events = msgspec.structs.replace(onset, row=at, earliest=event(onset.earliest), latest=event(onset.latest))
     return replace(judgement, evidence=evidence, rule=UNLABELLED), by_events
 
 

@@ -47,13 +47,17 @@ class Incidents:
         if not settings.drift.finds_incidents:
             return None
         watched = stream, settings.epoch, settings.seed, settings.drift.budget
-        of_events = IncidentWatch(*watched, labelled=False) if _METHOD in settings.explain.names else None
-        return cls(IncidentWatch(*watched), of_events)
+        if _METHOD not in settings.explain.names:
+            return cls(IncidentWatch(*watched))
+        # Odd and even numbers: which watch is the first to open an incident depends on how blocks are cut.
+        return cls(IncidentWatch(*watched, step=2), IncidentWatch(*watched, labelled=False, step=2))
 
     def update(
         self, block: Contributions, rows: slice, first_row: int, signals: Mapping[str, Signals]
-    ) -> Iterator[OutputRecord]:
+    ) -> Iterator[tuple[int, OutputRecord]]:
         """Add rows of a block, and return the records of the incidents that they open, change or end.
+
+        Each record comes with the place of its newest row among these rows.
 
         Parameters
         ----------
@@ -66,8 +70,7 @@ class Incidents:
         """
         places = np.flatnonzero(block.has(LABELLED))[rows]
         importance = (values["importance"] for values in signals.values() if "importance" in values)
-        found = self._update(
-            self.watch,
+        found = self.watch.update(
             Rows(
                 first_row=first_row,
                 seqs=block.seqs[places],
@@ -80,14 +83,16 @@ class Incidents:
                 loss=block.values["loss"][rows],
                 loss_name=block.loss,
                 importance=next(importance, None),
-            ),
+            )
         )
-        yield from map(_record, found)
+        yield from ((one.row - first_row, _record(one)) for one in found)
 
     def update_events(
         self, block: Contributions, events: slice, signals: Mapping[str, Signals]
-    ) -> Iterator[OutputRecord]:
+    ) -> Iterator[tuple[int, OutputRecord]]:
         """Add events of a block, and return the records of the incidents in those without a label.
+
+        Each record comes with the place of its newest event among these events.
 
         Parameters
         ----------
@@ -100,14 +105,14 @@ class Incidents:
             return
         places = np.flatnonzero(block.has(EFFECTS))[events]
         chosen = (block.values[f"{_METHOD}.output"][events] >= 0) & ~block.has(LABELLED)[places]
-        places, count = places[chosen], int(chosen.sum())
+        places, count, among = places[chosen], int(chosen.sum()), np.flatnonzero(chosen)
         if not count:
             return
         if block.version != self.version:
             self.of_events.learned()
             self.version = block.version
-        found = self._update(
-            self.of_events,
+        place_of = dict(zip(block.seqs[places].tolist(), among.tolist(), strict=True))
+        found = self.of_events.update(
             Rows(
                 first_row=self.events,
                 seqs=block.seqs[places],
@@ -120,26 +125,21 @@ class Incidents:
                 loss=np.zeros(count),
                 loss_name=block.loss,
                 importance=signals[_METHOD]["importance"][chosen],
-            ),
+            )
         )
+        yield from [(place_of[one.seq], _record(one)) for one in found]
         self.events += count
-        yield from map(_record, found)
-
-    def _update(self, watch: IncidentWatch, rows: Rows) -> list[incidents.Incident]:
-        """Add rows to one of the watches, which number their incidents together."""
-        watch.incidents = self._count
-        return list(watch.update(rows))
 
     @property
-    def _count(self) -> int:
-        """Number of incidents so far."""
-        return max(watch.incidents for watch in (self.watch, self.of_events) if watch is not None)
+    def verdicts(self) -> set[str]:
+        """Verdicts of the open incidents."""
+        watches = (self.watch, self.of_events)
+        return {watch.verdict for watch in watches if watch is not None and watch.verdict is not None}
 
     def replaced(self, row: int, seq: int, time: int | None, loss_name: str) -> Iterator[OutputRecord]:
         """Return the records about a model that was replaced; see `IncidentWatch.replace`."""
         if self.of_events is not None:
             yield from map(_record, self.of_events.replace(row, seq, time, loss_name))
-        self.watch.incidents = self._count
         yield from map(_record, self.watch.replace(row, seq, time, loss_name))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

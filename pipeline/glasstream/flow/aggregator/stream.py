@@ -346,7 +346,7 @@ class StreamAggregator:
             The curves before these entries; None if no alarm needs any.
         """
         found: list[tuple[int, bool, OutputRecord]] = []
-        opened: list[OutputRecord] = []
+        opened: list[tuple[int, int, OutputRecord]] = []
         first, explained = self.next_row - entries.stop, self.explained - entries.stop
         inside = slice(skip + entries.start, skip + entries.stop)
         for timeline, span, said in zip(self.timelines, spans, signals, strict=True):
@@ -366,11 +366,13 @@ class StreamAggregator:
                 alarms = self.alarms.update(block, own, said, curves, moment, part)
                 found += ((places[index], about_loss, record) for index, about_loss, record in alarms)
             if self.incidents is not None and part & LABELLED:
-                opened += self.incidents.update(block, own, int(span.rows[places[0]]), said)
+                labelled = self.incidents.update(block, own, int(span.rows[places[0]]), said)
+                opened += ((places[index], 0, record) for index, record in labelled)
             if self.incidents is not None and part == EFFECTS:
-                opened += self.incidents.update_events(block, own, said)
+                unlabelled = self.incidents.update_events(block, own, said)
+                opened += ((places[index], 1, record) for index, record in unlabelled)
         self.records.extend(record for *_, record in sorted(found, key=itemgetter(0, 1)))
-        self.records.extend(opened)
+        self.records.extend(record for *_, record in sorted(opened, key=itemgetter(0, 1)))
 
     def _moment(self, row: int, seq: int, explained: int, entry: int) -> Moment:
         return Moment(

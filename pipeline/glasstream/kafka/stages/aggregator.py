@@ -300,8 +300,7 @@ class AggregatorTask:
             yield Sample(catalogue.COVERAGE, stream.coverage, (name,))
             yield Sample(catalogue.AGGREGATOR_WAITING, stream.waiting, (name,))
             yield Sample(catalogue.DRIFT_ALARMS, self.alarms[name], (name,))
-            verdict = None if stream.incidents is None else stream.incidents.watch.verdict
-            if verdict is not None:
+            for verdict in sorted(() if stream.incidents is None else stream.incidents.verdicts):
                 yield Sample(catalogue.INCIDENT, 1, (name, verdict))
 
     def committed(self) -> None:

@@ -335,8 +335,10 @@ class MappedGame:
 
     def pairs(self, rows: Floats, outputs: Integers) -> Couples:
         """Return the interactions of pairs; see `Game`. Trees have one column for each feature."""
-        made = self._inner.pairs(self._transform(rows), outputs)
         values = np.zeros((len(rows), self._features, self._features))
+        if isinstance(self._inner, AdditiveGame):  # which can have very many columns
+            return Couples(_widened_pairs(values, rows.shape[1]), np.ones(len(rows), np.bool_))
+        made = self._inner.pairs(self._transform(rows), outputs)
         for one, first in enumerate(self._source.tolist()):
             for other, second in enumerate(self._source.tolist()[:one]):
                 if first >= 0 and second >= 0 and first != second:
