@@ -177,7 +177,7 @@ def _attribution_values(record: "Contributions") -> Iterator[str]:
     slots = np.full((1, 2), np.nan) if rest else pairs.reshape(len(pairs) * whole, 3)[:, :2]
     inside = ((slots >= -1) & (slots < len(record.names)) & (slots == np.floor(slots))).all(axis=1)
     if not bool((inside & ((slots[:, 0] < slots[:, 1]) | (slots == -1).all(axis=1))).all()):
-        yield f"attributions.pairs: expected two different ones of {len(record.names)} slots, or -1, and a number for each pair"
+        yield f"attributions.pairs: expected two of {len(record.names)} slots, or -1 and -1, and a number a pair"
     numbers = [
         name for name in METHODS["attributions"].values if name != "attributions.inputs" and name in record.values
     ]
