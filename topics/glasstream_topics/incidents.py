@@ -191,6 +191,11 @@ class Incident(Shown, msgspec.Struct, frozen=True):
     rule: str | None = None
     muted: list[str] | None = None
 
+    @property
+    def unit(self) -> str:
+        """What its rows are: ``row``, or ``event`` if it is about events without labels."""
+        return "event" if self.rule == "unlabelled" else "row"
+
 
 JSON: Final = Json("incidents", Incident)
 decode: Final = JSON.decode

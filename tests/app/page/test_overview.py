@@ -120,7 +120,7 @@ def test_a_row_tells_quality_reliance_and_incident() -> None:
     assert (standing["events"], standing["model"], standing["beaten"]) == (10, 1.0, True)
     assert (standing["constant"], standing["most_frequent"]) == (0.8, "no")
     assert told["leading"] == [["q", 0.5], ["t", 0.3], ["p", 0.1]] and told["method"] == "iPFI"
-    assert (told["open"], told["incident"]["row"], told["incident"]["status"]) == (1, 3, "open")
+    assert (told["open"], told["incident"]["since"], told["incident"]["status"]) == (1, "row 3", "open")
     assert told["incident"]["title"] == incidents.VERDICTS["data_moved"] and told["events"] == 11
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from glasstream.flow.settings import Settings
     from glasstream_topics.incidents import Affected, Incident
 
-_COLUMNS = ("stream", "number", "status", "since row", "time", "verdict", "features", "loss")
-_NUMBERS = ("number", "since row")
+_COLUMNS = ("stream", "number", "status", "since", "time", "verdict", "features", "loss")
+_NUMBERS = ("number", "since")
 
 
 @click.command(short_help="List the incidents of streams and their models.")
@@ -91,7 +91,7 @@ def _table(found: "list[Incident]") -> "Table":
             one.stream,
             one.incident,
             one.status,
-            one.onset.row,
+            f"{one.unit} {one.onset.row:,}",
             None if one.onset.ts is None else utc(one.onset.ts),
             VERDICTS.get(one.verdict, one.verdict),
             ", ".join(map(_feature, one.features)) or None,

@@ -62,7 +62,7 @@ def row_part(summary: Summary) -> dict[str, Any]:
             "incident": incident.incident,
             "status": incident.status,
             "title": _verdict(incident.verdict),
-            "row": incident.onset,
+            "since": incident.since,
             "summary": incident.summary,
             "reported": incident.written,
         },
@@ -212,6 +212,7 @@ def incident_part(record: Incident) -> dict[str, Any]:
         "incident": record.incident,
         "status": record.status,
         "row": record.row,
+        "by_events": record.unit == "event",
         "onset": {
             "row": record.onset.row,
             "earliest": record.onset.earliest,

@@ -63,7 +63,8 @@ class Reported(NamedTuple):
     status: str
     row: int
     """Row of its newest record."""
-    onset: int
+    since: str
+    """Row, or event without a label, at which it began."""
     verdict: str
     summary: str
     written: int
@@ -160,8 +161,8 @@ class Summary:
             if record.row < known.row:
                 return False
             written = known.written
-        onset, text = record.onset.row, record.summary[:_CHARACTERS]
-        reported = Reported(number, record.status, record.row, onset, record.verdict, text, written)
+        since, text = f"{record.unit} {record.onset.row:,}", record.summary[:_CHARACTERS]
+        reported = Reported(number, record.status, record.row, since, record.verdict, text, written)
         self._open.pop(number, None)
         if record.status == "open":
             self._open[number] = reported

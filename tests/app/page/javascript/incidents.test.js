@@ -92,7 +92,7 @@ test("an alarm belongs to the latest incident that was going on", () => {
   const owned = (parts, row) =>
     owner(
       parts.map((one) => incident({ onset: ONSET, ...one })),
-      row,
+      { row, seq: 10 * row },
     )?.incident;
   const over = { incident: 1, status: "over", row: 200 };
   assert.deepEqual(
@@ -105,6 +105,11 @@ test("an alarm belongs to the latest incident that was going on", () => {
     [139, 140].map((row) => owned([over, later], row)),
     [1, 2],
   );
+  const byEvents = { incident: 3, status: "over", row: 2000, by_events: true };
+  assert.deepEqual(
+    [8, 9, 200, 201].map((row) => owned([byEvents], row)),
+    [undefined, 3, 3, undefined],
+  );
 });
 
 test("what an incident is comes in words, not by colour alone", () => {
@@ -114,6 +119,8 @@ test("what an incident is comes in words, not by colour alone", () => {
   assert.equal(when(incident({ onset: ONSET })), "since row 100 (between 90 and 110)");
   const sure = { ...ONSET, earliest: 100, latest: 100 };
   assert.equal(when(incident({ status: "over", row: 2000, onset: sure })), "since row 100, until row 2,000");
+  const unlabelled = incident({ status: "over", row: 2000, onset: sure, by_events: true });
+  assert.equal(when(unlabelled), "since event 100, until event 2,000");
   assert.equal(began(ONSET), "");
   assert.equal(began({ ...ONSET, seq: 1207 }), "event 1,207, without a time");
   const known = { ...ONSET, seq: 1207, ts: Date.UTC(2026, 0, 1, 0, 4) };

@@ -73,14 +73,15 @@ export function grouped(alarms, events, incidents = []) {
   /** @type {Map<number, Run>} */
   const owned = new Map();
   for (const { alarm, start } of placed) {
-    const incident = owner(incidents, alarm.row);
+    const incident = owner(incidents, alarm);
     const last = incident ? owned.get(incident.incident) : runs.at(-1);
     if (last && (incident || start - last.end <= gap)) {
       last.alarms.push(alarm);
       last.end = Math.max(last.end, start);
     } else if (incident) {
-      // Events that are no rows, between the two, put this place a little too late.
-      const from = Math.max(0, alarm.seq - (alarm.row - incident.onset.row));
+      // Events that are no rows, between the two, put the place of a row a little too late.
+      const began = incident.by_events ? incident.onset.row : alarm.seq - (alarm.row - incident.onset.row);
+      const from = Math.max(0, began);
       owned.set(incident.incident, { incident: incident.incident, start: from, end: from, alarms: [alarm] });
     } else {
       runs.push({ incident: null, start, end: start, alarms: [alarm] });

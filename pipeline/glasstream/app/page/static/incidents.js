@@ -32,14 +32,18 @@ export const statusOf = (status) =>
   (Object.hasOwn(STATUSES, status) && STATUSES[status]) || { sign: "?", text: named(status), title: "" };
 
 /**
- * The incident that an alarm belongs to: the latest one that was going on at that row.
+ * The incident that an alarm belongs to: the latest one that was going on at that row, or at that event.
  * @param {Incident[]} incidents
- * @param {number} row
+ * @param {{row: number, seq: number}} alarm
  */
-export function owner(incidents, row) {
-  const going = incidents.filter((one) => one.onset.earliest <= row && (one.status === "open" || row <= one.row));
+export function owner(incidents, alarm) {
+  const going = incidents.filter((one) => {
+    const at = one.by_events ? alarm.seq : alarm.row;
+    return one.onset.earliest <= at && (one.status === "open" || at <= one.row);
+  });
+  const place = (/** @type {Incident} */ { onset }) => onset.seq ?? onset.row;
   return going.reduce((/** @type {Incident | null} */ best, one) => {
-    return best && best.onset.row > one.onset.row ? best : one;
+    return best && place(best) > place(one) ? best : one;
   }, null);
 }
 
@@ -77,11 +81,12 @@ export function lines(incidents, epoch, choice) {
  * When an incident began and ended, in words.
  * @param {Incident} incident
  */
-export function when({ onset, status, row }) {
+export function when({ onset, status, row, by_events }) {
   const { earliest, latest } = onset;
   const between = earliest === latest ? "" : ` (between ${count(earliest)} and ${count(latest)})`;
-  const until = status === "open" ? "" : `, until row ${count(row)}`;
-  return `since row ${count(onset.row)}${between}${until}`;
+  const unit = by_events ? "event" : "row";
+  const until = status === "open" ? "" : `, until ${unit} ${count(row)}`;
+  return `since ${unit} ${count(onset.row)}${between}${until}`;
 }
 
 /**

@@ -122,7 +122,7 @@
  * @property {number} incident its number
  * @property {string} status
  * @property {string} title the verdict for people
- * @property {number} row row at which it began
+ * @property {string} since row or event at which it began
  * @property {string} summary
  * @property {number} reported when its first record was written, in milliseconds since 1970
  */
@@ -218,6 +218,7 @@
  * @property {number} incident its number
  * @property {string} status `open`, `over` or `normal`
  * @property {number} row row at which it had this status
+ * @property {boolean} by_events whether its rows, and those of its onset and evidence, are events without labels
  * @property {Onset} onset
  * @property {string} verdict
  * @property {string} title the verdict for people

@@ -105,7 +105,7 @@ export function texts(row, now) {
     others: first === undefined ? "not explained so far" : others.join(", "),
     status: incident ? `${statusOf(incident.status).sign} ${statusOf(incident.status).text}` : "",
     incident: incident ? incident.title + further : "none",
-    since: incident ? `row ${count(incident.row)}, ${ago(now - incident.reported)}` : "",
+    since: incident ? `${incident.since}, ${ago(now - incident.reported)}` : "",
     rate: number(rate),
     newest: rate ? "" : row.newest ? ago(now - row.newest) : "no event",
     events: count(row.events),
