@@ -59,9 +59,9 @@ def test_the_table_has_a_line_for_each_incident_and_a_sentence_follows(broker: E
     cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
     features = "age (scaled), car (swapped), salary"
     assert cells == [
-        ["bikes", "1", "open", "1,200", TIME, "later", features, "0.1250 → 0.5000 (brier)"],
-        ["loans", "1", "over", "1,200", TIME, "feature broken", features, "0.1250 → 0.5000 (brier)"],
-        ["loans", "2", "open", "1,200", TIME, "feature broken", "–", "– → 0.5000 (brier)"],
+        ["bikes", "1", "open", "row 1,200", TIME, "later", features, "0.1250 → 0.5000 (brier)"],
+        ["loans", "1", "over", "row 1,200", TIME, "feature broken", features, "0.1250 → 0.5000 (brier)"],
+        ["loans", "2", "open", "row 1,200", TIME, "feature broken", "–", "– → 0.5000 (brier)"],
     ]
     assert lines[-3:] == [f"{name}: {GOLDEN.summary}" for name in ("bikes 1", "loans 1", "loans 2")]
     assert listed(broker, "--stream", "others")[0] == "no incidents\n"

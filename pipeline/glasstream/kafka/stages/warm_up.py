@@ -125,6 +125,7 @@ def _contributions(settings: Settings, classes: list[str]) -> Iterator[Contribut
         for name, (dtype, dims) in shapes.items():
             shape = tuple(sizes[str(dim)] for dim in dims)
             values[name] = (np.arange(np.prod(shape)).reshape(shape) % 7 + (number > BLOCKS // 2)).astype(dtype)
+        values.get("attributions.pairs", np.empty(0))[...] = -1.0
         for name in ("isage.first", "isage.target", "target", *_INDICES):
             if name in values:
                 values[name] = np.zeros_like(values[name])

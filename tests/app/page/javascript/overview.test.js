@@ -29,7 +29,14 @@ const shares = (parts) => ({
 });
 
 /** @param {string} status @param {number} reported @returns {NonNullable<StreamRow["incident"]>} */
-const incident = (status, reported) => ({ incident: 1, status, title: "data moved", since: "row 9", summary: "", reported });
+const incident = (status, reported) => ({
+  incident: 1,
+  status,
+  title: "data moved",
+  since: "row 9",
+  summary: "",
+  reported,
+});
 
 /** @param {Partial<StreamRow>} parts @returns {StreamRow} */
 const row = (parts) => ({
