@@ -28,9 +28,9 @@ from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream.kafka.transport.stage import Stage
 from glasstream.kafka.transport.stateful import StatefulStage
 from glasstream.kafka.transport.worker import run_worker
+from tests.support.paths import ROOT
 from tests.support.waiting import DEADLINE, until, wait_for
 
-"""Seconds after which what did not happen counts as failed: many times what it takes on a machine that is busy."""
 NAMES = "in state out table"
 """Topics of a stage, after the prefix."""
 
@@ -279,8 +279,8 @@ class Worker:
 
     def __init__(self, bootstrap: str, prefix: str, instance: str, session: float = 6.0, **environment: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__)), bootstrap, prefix, instance, str(session)],
-            stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONFAULTHANDLER": "1", **environment},
+            [sys.executable, "-m", "tests.support.transport_harness", bootstrap, prefix, instance, str(session)],
+            cwd=ROOT, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONFAULTHANDLER": "1", **environment},
         )  # fmt: skip
 
     def send(self, number: signal.Signals) -> None:

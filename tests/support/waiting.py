@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 DEADLINE = 150.0
+"""Seconds after which what did not happen counts as failed: many times what it takes on a machine that is busy."""
 
 
 def holds_within(seconds: float, condition: Callable[[], object]) -> bool:

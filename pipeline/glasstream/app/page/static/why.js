@@ -21,9 +21,10 @@ const NONE =
  */
 export function matching(rows, { predicted, find }) {
   const wanted = find.trim().toLowerCase();
+  const digits = wanted.replaceAll(",", ""); // numbers are shown with commas
   return rows
     .filter(([, output]) => !predicted || output === predicted)
-    .filter(([seq, , , id]) => `${seq} ${id ?? ""}`.toLowerCase().includes(wanted.replaceAll(",", "")))
+    .filter(([seq, , , id]) => `${seq}`.includes(digits) || `${id ?? ""}`.toLowerCase().includes(wanted))
     .reverse();
 }
 
@@ -188,7 +189,9 @@ export class WhyPanel {
     const title = element("h3", "#opened-caption");
     if (!opened || (event && String(opened.row[0]) !== event)) {
       const number = Number(event);
-      title.textContent = rows.some(([seq]) => seq === number)
+      title.textContent = !event
+        ? ""
+        : rows.some(([seq]) => seq === number)
         ? `Event ${count(number)}`
         : `Event ${count(number)} is not kept any more; \`glasstream explain --seq ${number}\` shows it.`;
       this.#fill(undefined);
