@@ -1,6 +1,6 @@
 """Tiny stages to run the transport with, in this process or as a worker of its own.
 
-    python tests/support/transport_harness.py BOOTSTRAP PREFIX INSTANCE
+    python -m tests.support.transport_harness BOOTSTRAP PREFIX INSTANCE
 
 runs one worker of the stage `total`, which adds up the numbers on `<prefix>in` and writes every sum to `<prefix>out`.
 A path in place of a number is a gate (see `Gate`).

@@ -192,8 +192,8 @@ export class WhyPanel {
       title.textContent = !event
         ? ""
         : rows.some(([seq]) => seq === number)
-        ? `Event ${count(number)}`
-        : `Event ${count(number)} is not kept any more; \`glasstream explain --seq ${number}\` shows it.`;
+          ? `Event ${count(number)}`
+          : `Event ${count(number)} is not kept any more; \`glasstream explain --seq ${number}\` shows it.`;
       this.#fill(undefined);
       return;
     }
