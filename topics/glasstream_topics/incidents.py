@@ -22,6 +22,8 @@ VERDICTS: Final = {
 }
 """Verdicts, and what people call them. `ops/docs/incidents.md` defines each by a decision table."""
 
+UNLABELLED: Final = "unlabelled"
+"""Rule of an incident in events without labels."""
 STATUSES: Final = {
     "open": "is open",
     "over": "is over",
@@ -194,7 +196,7 @@ class Incident(Shown, msgspec.Struct, frozen=True):
     @property
     def unit(self) -> str:
         """What its rows are: ``row``, or ``event`` if it is about events without labels."""
-        return "event" if self.rule == "unlabelled" else "row"
+        return "event" if self.rule == UNLABELLED else "row"
 
 
 JSON: Final = Json("incidents", Incident)

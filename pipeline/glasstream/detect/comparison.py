@@ -52,7 +52,7 @@ _RHO: Final = _SHARPEST / (2 * log(40) + log(1 + 2 * log(40)))
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known about two models after some rows.
+    """Statement about two models after some rows.
 
     Attributes
     ----------

@@ -52,7 +52,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is compared, and how.
+    """Streams to compare, and the way of the comparison.
 
     Attributes
     ----------
@@ -164,22 +164,22 @@ class Result(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What a stream predicted for an event."""
+    """Prediction of a stream for an event, with what is known of its loss."""
 
     seq: int
     prediction: Target | None
     target: Target | None
     loss: float | None
-    """None if there is no target yet, or no prediction."""
+    """Loss of the prediction; None without a label or without a prediction."""
     probabilities: dict[str, float] | None = None
-    """Of an event without a target."""
+    """Probabilities of the classes, kept for an event whose label is not known yet."""
     cut: bool = False
     """Whether the record leaves out classes."""
 
 
 @dataclass(slots=True)
 class _Log:
-    """What the topic `events` says about some events, by their ids."""
+    """Labels and feature values that the topic `events` has of some events, by the ids of the events."""
 
     places: dict[str, int] = field(default_factory=dict)
     """Order of the labels."""

@@ -19,7 +19,7 @@ _WAITING_BYTES: Final = 256 * 1024
 
 
 class Facts(NamedTuple):
-    """What the topic `predictions` says of an event, apart from the prediction."""
+    """Id, time and label of an event, from the topic `predictions`."""
 
     id: str
     ts: int | None

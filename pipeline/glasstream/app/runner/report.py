@@ -99,7 +99,7 @@ class _Stream:
     """Newest record of each incident, by its number."""
     scored: int = 0
     flagged: int = 0
-    flag_alarms: list[int] = field(default_factory=list)
+    novelty_alarms: list[int] = field(default_factory=list)
     """seq of each event of an alarm of the novelty detector."""
 
     def explained(self) -> tuple[int, float]:
@@ -355,9 +355,9 @@ class Report:
         if not stream.scored:
             self._say("novelty: no event scored; the first map needs novelty.window labelled events")
             return
-        alarms = f"{len(stream.flag_alarms):,}"
-        if stream.flag_alarms:
-            alarms += f", from event {min(stream.flag_alarms):,} to {max(stream.flag_alarms):,}"
+        alarms = f"{len(stream.novelty_alarms):,}"
+        if stream.novelty_alarms:
+            alarms += f", from event {min(stream.novelty_alarms):,} to {max(stream.novelty_alarms):,}"
         self._say(
             f"novelty: {stream.scored:,} events scored, {stream.flagged:,} of them flagged "
             f"({stream.flagged / stream.scored:.1%}), alarms: {alarms}"
@@ -375,7 +375,7 @@ class Report:
         stream.scored += 1
         stream.flagged += novel.flagged
         if bytes(novel.alarm):
-            stream.flag_alarms.append(novel.seq)
+            stream.novelty_alarms.append(novel.seq)
 
     def _add_prediction(self, prediction: _Predicted) -> None:
         self._predicted += 1

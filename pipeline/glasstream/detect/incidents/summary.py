@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glasstream.detect.incidents.verdict import BROKEN, UNLABELLED, Judgement
-from glasstream_topics.incidents import Affected, Evidence, Onset
+from glasstream.detect.incidents.verdict import BROKEN, Judgement
+from glasstream_topics.incidents import UNLABELLED, Affected, Evidence, Onset
 
 _FAULTS = {
     "missing": "{} is often missing",
@@ -49,7 +49,7 @@ def of_replacement(
 
 
 def _relies(who: str, more: Sequence[str], less: Sequence[str]) -> list[str]:
-    """Return on which features the model relies more and less; nothing if there are none."""
+    """Return phrases that name the features on which the model relies more, and less; an empty list without any."""
     relies = [f"{word} on {_listed([*names])}" for word, names in (("more", more), ("less", less)) if names]
     return [f"{who} relies {' and '.join(relies)}"] if relies else []
 

@@ -54,8 +54,6 @@ _MOST_FEATURES, _MOST_EVIDENCE = 10, 20
 
 Floats = NDArray[np.float64]
 Rule = Literal["same", "other", "unknown", "unlabelled"]
-UNLABELLED: Final = "unlabelled"
-"""Rule of an incident in events without labels."""
 
 
 class Level(NamedTuple):

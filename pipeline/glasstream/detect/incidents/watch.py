@@ -29,8 +29,8 @@ from glasstream.detect.incidents.past import Past
 from glasstream.detect.incidents.replacement import VERDICT, Replacement
 from glasstream.detect.incidents.series import Name, Series, SeriesMeta
 from glasstream.detect.incidents.summary import of_replacement, summary
-from glasstream.detect.incidents.verdict import UNLABELLED, Judgement, Sample, judge, series_changed
-from glasstream_topics.incidents import Incident, Onset
+from glasstream.detect.incidents.verdict import Judgement, Sample, judge, series_changed
+from glasstream_topics.incidents import UNLABELLED, Incident, Onset
 
 _LASTING = 1_200
 """Rows for which the loss must stay high before the model alone is blamed: most models that adapt recover sooner."""

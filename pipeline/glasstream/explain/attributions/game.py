@@ -116,7 +116,7 @@ class Attributor:
     def largest_pairs(self, row: Floats, output: int, most: int) -> list[tuple[int, int, float]]:
         """Return the pairs with the largest interactions, at most `most`: two features and the index of each.
 
-        What cannot be told from rounding counts as 0, and pairs without an interaction are left out.
+        Interactions within the rounding error count as 0. Pairs without an interaction are left out.
         """
         pairs = self.pairs(row, output)
         if pairs is None:
