@@ -14,6 +14,7 @@ class AggregatorStates(Target):
     """The state of one stream, with iPFI, iSAGE, iPDP, drift detectors and an incident."""
 
     name = "aggregator_state"
+    share = 0.1
     refused = (StateError,)
     assignments: tuple[str, ...] = ()
 
@@ -40,7 +41,7 @@ class AggregatorStatesOfPageHinkley(AggregatorStates):
     """The same with other detectors, of smoothed values."""
 
     name = "aggregator_state_page_hinkley"
-    share = 0.3
+    share = 0.03
     assignments = ("drift.detector=page_hinkley", "drift.values=smoothed", "drift.pd=squares")
 
 
@@ -48,5 +49,5 @@ class AggregatorStatesOfKswin(AggregatorStates):
     """The same with the detector of River."""
 
     name = "aggregator_state_kswin"
-    share = 0.05
+    share = 0.01
     assignments = ("drift.detector=kswin", "drift.watch=loss", "explain.methods=ipfi")

@@ -14,7 +14,7 @@ class AnyContribution(Target):
 
     name = "contribution"
     refused = ()
-    share = 0.1
+    share = 0.01
 
     def __init__(self) -> None:
         self.stream = Aggregated("explain.methods=ipfi,isage,ipdp,attributions")
