@@ -156,6 +156,15 @@ def test_another_deployment_is_named_by_its_prefix(broker: EmbeddedKafka) -> Non
     assert asked(broker, "live", "--beside", "other.")[2].startswith("live @ other. is better since row ")
 
 
+def test_events_that_were_joined_by_their_positions_are_counted(broker: EmbeddedKafka) -> None:
+    broker.create_topic("other.predictions", 1)
+    for topic in ("test.predictions", "other.predictions"):
+        named = {seq: {"id": f"0-{seq}-0"} if seq % 3 else {} for seq in range(30)}
+        send(broker, "live", [answer("live", seq, **changes) for seq, changes in named.items()], topic)
+    assert asked(broker, "live", "--beside", "other.")[1].startswith("20 of these have no `id` and were joined by")
+    assert json.loads(asked(broker, "live", "--beside", "other.", "--json")[0])["by_position"] == 20
+
+
 def test_segments_share_the_probability_of_an_error(broker: EmbeddedKafka) -> None:
     both(broker)
     sizes = [float(seq % 8) for seq in range(ROWS)]
@@ -214,6 +223,12 @@ def test_wrong_labels_can_be_compared_instead_of_probabilities(broker: EmbeddedK
     assert found["second_loss"] == pytest.approx((CHANCES["challenger"] <= 0.5).mean())
     with pytest.raises(InputError, match="--scale: expected it for a regression"):
         asked(broker, "live", "challenger", "--loss", "zero_one", "--scale", "3")
+
+
+def test_an_event_of_one_stream_may_leave_out_classes(broker: EmbeddedKafka) -> None:
+    both(broker)
+    send(broker, "live", [answer("live", 0, id="alone", others=predictions.Others(1, 0.0), loss=None)])
+    assert asked(broker, "live", "challenger")[0] == "600 events compared; left out: 1 only in one of the streams"
 
 
 def test_streams_that_cannot_be_compared_are_refused(broker: EmbeddedKafka) -> None:

@@ -63,7 +63,8 @@ def compare(
         import msgspec
 
         for one in result.compared:
-            click.echo(msgspec.json.encode({**msgspec.structs.asdict(one), "left_out": result.left_out}))
+            counted = {"left_out": result.left_out, "by_position": result.by_position}
+            click.echo(msgspec.json.encode({**msgspec.structs.asdict(one), **counted}))
         return 0
     for line in result.lines():
         say(line)

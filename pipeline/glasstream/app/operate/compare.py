@@ -1,5 +1,6 @@
 """Compare the predictions that two streams published for the same events, and say which model is better."""
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,6 +40,9 @@ _LARGEST_EXPONENT: Final = 700.0
 LOSSES: Final[Mapping[str, tuple[str, float]]] = {"brier": ("Brier loss", 2.0), "zero_one": ("error rate", 1.0)}
 """Words for a loss of classification, and its largest value."""
 DEFAULT: Final = "brier"
+
+_POSITION: Final = re.compile(r"[0-9]+-[0-9]+-[0-9]+")
+"""Id of an event that came without one (`glasstream.flow.identity.event_id`)."""
 
 Target = str | float
 
@@ -150,11 +154,18 @@ class Result(NamedTuple):
     """The segments in their order, or one entry for all rows."""
     left_out: dict[str, int]
     """Number of events that were not compared, by reason."""
+    by_position: int = 0
+    """Number of events without an id of their own, in two deployments: their positions on the topics are the same."""
 
     def lines(self) -> Iterator[str]:
         """Yield the result as lines of text."""
         left_out = "".join(f"; left out: {count:,} {why}" for why, count in self.left_out.items())
         yield f"{sum(one.rows for one in self.compared):,} events compared{left_out}"
+        if self.by_position:
+            yield (
+                f"{self.by_position:,} of these have no `id` and were joined by their positions on the topics "
+                "`events`: the comparison is valid only if both topics have the same records"
+            )
         for one in self.compared:
             if one.segment is not None:
                 yield f"{one.segment}: {one.sentence()}"
@@ -191,6 +202,7 @@ class _Log:
 class _Row(NamedTuple):
     """The losses of both streams on an event, and its value of the feature that divides the events."""
 
+    id: str
     seq: int
     first: float
     second: float
@@ -240,7 +252,10 @@ def compare(settings: Settings, chosen: Chosen) -> Result:
     if not rows:
         reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
         raise InputError(f"expected events of {both} with a label and both predictions, found none: {reasons}")
-    return Result(_compared(chosen, words, scale, rows), {why: count for why, count in left_out.items() if count})
+    apart = chosen.first.prefix != chosen.second.prefix
+    by_position = sum(_POSITION.fullmatch(one.id) is not None for one in rows) if apart else 0
+    compared = _compared(chosen, words, scale, rows)
+    return Result(compared, {why: count for why, count in left_out.items() if count}, by_position)
 
 
 def segments_of(values: Sequence[Value]) -> tuple[list[int], list[str]]:
@@ -305,13 +320,14 @@ def _answers(settings: Settings, side: Side, chosen: Chosen) -> tuple[dict[str, 
 
 
 def _answer(record: Prediction, loss: str) -> _Answer:
-    answer = _Answer(
-        record.seq, record.prediction, record.target, record.loss, record.probabilities, record.others is not None
-    )
+    cut = record.others is not None
+    answer = _Answer(record.seq, record.prediction, record.target, record.loss, record.probabilities, cut)
     if record.target is None or record.prediction is None:
         return answer
     if record.loss is None or record.loss_name != loss:
-        answer = answer._replace(loss=_loss(record.id, answer, record.target, loss))
+        # Whether this event is compared is not known yet: what leaves out classes is refused then.
+        known = None if loss == "brier" and cut else _loss(record.id, answer, record.target, loss)
+        answer = answer._replace(loss=known)
     return answer._replace(probabilities=None)
 
 
@@ -434,7 +450,7 @@ def _rows(
                 _loss(name, one, target, chosen.loss or DEFAULT) if one.target is None or one.loss is None else one.loss
                 for one in (a, b)
             ]
-            rows.append(_Row(a.seq, losses[0], losses[1], known.values.get(name)))
+            rows.append(_Row(name, a.seq, losses[0], losses[1], known.values.get(name)))
     return rows
 
 
