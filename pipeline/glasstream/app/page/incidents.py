@@ -27,31 +27,22 @@ ADVICE: Final[Mapping[str, str]] = {
         "yet, watch the loss."
     ),
     "concept_moved": (
-        "The same inputs now have other labels. If a single feature is named, check its source first. Compare the "
-        "effect curves before and after, and ask the process owner. If the loss does not fall again by itself, let the "
-        "model forget faster, or reset the stream."
+        "If a single feature is named, check its source first. Compare the effect curves before and after, and ask the "
+        "process owner. If the loss does not fall again by itself, let the model forget faster, or reset the stream."
     ),
     "labels_shifted": (
-        "The classes or values to predict became more or less frequent. Check the source of the labels first, then "
-        "thresholds and decisions that assume the old shares."
+        "Check the source of the labels first, then thresholds and decisions that assume the old shares."
     ),
     "model_replaced": (
-        "Each input is as before, and so are the labels at its values, but the model is worse and has not recovered. "
         "Check whether the model, its state or its settings were replaced at that time, and whether the labels since "
         "then are right. If the model got worse by itself, use a forest, which is steadier than a single adaptive tree."
     ),
     "model_pushed": (
-        "The model was replaced with `glasstream model push`. Compare loss, importance and effect curves before "
-        "and after. If the new model is worse, push the earlier one again by its digest, which `glasstream model list` "
-        "shows."
+        "Compare loss, importance and effect curves before and after. If the new model is worse, push the earlier one "
+        "again by its digest, which `glasstream model list` shows."
     ),
-    "reasoning_moved": (
-        "The model relies on other features than before and, as far as labels tell, is as good as before. Check "
-        "whether the new reasons make sense and may be used; look for redundant features."
-    ),
-    "unclear": (
-        "The evidence fits no verdict well. Look at the series that changed and at what changed outside at that time."
-    ),
+    "reasoning_moved": "Check whether the new reasons make sense and may be used; look for redundant features.",
+    "unclear": "Look at the series that changed, and at deployments and upstream jobs at that time.",
 }
 """What to do about each verdict. `python -m glasstream.app.reference` writes it into `ops/docs/incidents.md`, too."""
 
