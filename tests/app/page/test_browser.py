@@ -145,7 +145,7 @@ def test_a_run_is_watched(chromium: Browser, tmp_path: Path) -> None:
 
             a_mark_opens_the_curves(view, alarms)
             effects_move_with_the_slider(view, records(out, "effects"))
-            events_are_explained(view, (out / "attributions.jsonl").read_bytes().splitlines(), losses)
+            events_are_explained(view, (out / "attributions.jsonl").read_bytes().splitlines(), flags)
             the_keyboard_reaches_it(view)
             the_address_holds_the_view(chromium, view)
             it_fits_screens_of_all_sizes(view)
@@ -209,7 +209,7 @@ def effects_move_with_the_slider(view: Viewing, effects: list[dict[str, Any]]) -
     assert int(then) == min(published)
 
 
-def events_are_explained(view: Viewing, lines: list[bytes], losses: dict[int, float]) -> None:
+def events_are_explained(view: Viewing, lines: list[bytes], flags: dict[int, float]) -> None:
     """The newest events are listed; one is found by its number, opened by the keyboard, and told as its record does."""
     published = {one.seq: one for one in map(attributions.decode, lines)}
     newest = [str(seq) for seq in sorted(published, reverse=True)]
@@ -245,6 +245,11 @@ def events_are_explained(view: Viewing, lines: list[bytes], losses: dict[int, fl
     view.page.go_back()
     view.wait("seq => glasstream.known.opened?.row[0] === seq", record.seq)
     view.page.select_option("#predicted", "")
+    view.page.select_option("#only", "unfamiliar")
+    view.wait("glasstream.view.only === 'unfamiliar'")
+    kept = view.get("glasstream.known.explained.rows.map(([seq]) => seq)")
+    assert view.get(listed) == [str(seq) for seq in sorted(kept, reverse=True) if flags[seq]]
+    view.page.select_option("#only", "")
 
 
 def the_keyboard_reaches_it(view: Viewing) -> None:

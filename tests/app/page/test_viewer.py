@@ -307,9 +307,20 @@ def test_explained_events_have_the_facts_of_their_predictions_whichever_topic_is
     put(known, "attributions", events[4][0])
     put(known, "attributions", attribution_record(5, {"age": -0.125}, output=None))
     message = sent(Viewer(Rows(known), View()))
-    assert first and message and first["explained"] == {"total": 1, "rows": [[3, "yes", 0.75, "3", 3, "no"]]}
-    facts = [[seq, "yes", 0.75, str(seq), seq, "no"] for seq in (3, 4)]
-    assert message["explained"] == {"total": 3, "rows": [*facts, [5, None, 0.125, None, None, None]]}
+    assert first and message and first["explained"] == {"total": 1, "rows": [[3, "yes", 0.75, "3", 3, "no", False]]}
+    facts = [[seq, "yes", 0.75, str(seq), seq, "no", False] for seq in (3, 4)]
+    assert message["explained"] == {"total": 3, "rows": [*facts, [5, None, 0.125, None, None, None, False]]}
+
+
+def test_explained_events_are_marked_if_the_novelty_detector_flags_them_whichever_topic_is_read_first() -> None:
+    known = store()
+    put(known, "attributions", attribution_record(3, {"age": 0.5}))
+    for seq in (3, 4, 5):
+        put(known, "novelty", novelty_record(seq, flagged=seq != 5))
+    for seq in (4, 5):
+        put(known, "attributions", attribution_record(seq, {"age": 0.5}))
+    message = sent(Viewer(Rows(known), View()))
+    assert message and [row[6] for row in message["explained"]["rows"]] == [True, True, False]
 
 
 def test_the_opened_event_is_told_in_the_words_of_its_record_and_stays() -> None:
@@ -323,7 +334,7 @@ def test_the_opened_event_is_told_in_the_words_of_its_record_and_stays() -> None
     record = attributions.decode(data)
     assert waiting and delta and "opened" not in waiting and delta["type"] == "delta"
     part = delta["opened"]
-    assert part["row"] == [7, "yes", 0.625, "7", None, None]
+    assert part["row"] == [7, "yes", 0.625, "7", None, None, False]
     assert (part["sentence"], part["origin"]) == (record.sentence(), record.origin())
     assert part["steps"] == [
         ["average event", 0.25, 0.25, 0.25],
@@ -341,7 +352,7 @@ def test_the_opened_event_is_told_in_the_words_of_its_record_and_stays() -> None
     assert "opened" not in (sent(Viewer(Rows(known), View(event=7))) or {})
     put(known, "attributions", attribution_record(7, {"age": 0.25}, epoch=1))
     again = sent(viewer)
-    assert again and again["opened"]["row"] == [7, "yes", 0.5, None, None, None]
+    assert again and again["opened"]["row"] == [7, "yes", 0.5, None, None, None, False]
 
 
 def test_explained_events_are_bounded_in_number_and_bytes_and_rare_classes_stay() -> None:

@@ -33,6 +33,8 @@ class Row(NamedTuple):
     output: str | None
     prediction: float
     facts: Facts | None
+    flagged: bool
+    """Whether the novelty detector flags the event."""
 
 
 class Explained:
@@ -60,6 +62,8 @@ class Explained:
         self._waiting: dict[int, tuple[Facts, int]] = {}
         """Facts of predicted events, and their size."""
         self._waiting_bytes = 0
+        self._flagged: dict[int, None] = {}
+        """Newest flagged events that are not explained yet."""
 
     def take(self, record: Attribution) -> bool:
         """Add a record, and return False if it is not newer than the last one."""
@@ -72,7 +76,9 @@ class Explained:
         self._waiting_bytes -= size
         self._data[seq] = msgspec.json.encode(record)
         self._classes[record.output] += 1
-        self._keep(Row(seq, record.output, record.prediction, facts))
+        flagged = seq in self._flagged
+        self._flagged.pop(seq, None)
+        self._keep(Row(seq, record.output, record.prediction, facts, flagged))
         return True
 
     def meet(self, record: Prediction) -> None:
@@ -87,6 +93,16 @@ class Explained:
         self._waiting_bytes += size
         while len(self._waiting) > _WAITING or self._waiting_bytes > _WAITING_BYTES:
             self._waiting_bytes -= self._waiting.pop(next(iter(self._waiting)))[1]
+
+    def flag(self, seq: int) -> None:
+        """Note that the novelty detector flags an event, which may be explained already or later."""
+        row = self._rows.get(seq)
+        if row is not None:
+            self._keep(row._replace(flagged=True))
+            return
+        self._flagged[seq] = None
+        if len(self._flagged) > _WAITING:
+            del self._flagged[next(iter(self._flagged))]
 
     def _keep(self, row: Row) -> None:
         self.version += 1

@@ -268,8 +268,8 @@ def opened_part(row: Row, record: Attribution) -> dict[str, Any]:
 
 
 def _explained_row(row: Row) -> list[Any]:
-    seq, output, prediction, facts = row
-    return [seq, output, prediction, *(facts or (None, None, None))]
+    seq, output, prediction, facts, flagged = row
+    return [seq, output, prediction, *(facts or (None, None, None)), flagged]
 
 
 def novelty_part(history: StreamHistory) -> dict[str, Any]:

@@ -263,7 +263,11 @@ class StreamHistory:
             case Attribution():
                 return self.explained.take(record)
             case Novelty():
-                return self.novelty.take(record)
+                if not self.novelty.take(record):
+                    return False
+                if record.flagged:
+                    self.explained.flag(record.seq)
+                return True
             case Effect():
                 return self._add_effect(record)
             case Drift():

@@ -15,6 +15,7 @@
  * @property {string} incident number of the one whose evidence is shown
  * @property {string} event number of the event whose prediction is explained
  * @property {string} predicted class of the explained events that are listed
+ * @property {string} only `wrong` or `unfamiliar` for only such events among them
  * @property {string} find text in their ids or numbers
  * @property {string} window how many of the last events are shown
  * @property {string} axis `clock` for time axes with clock time in place of event numbers
@@ -36,6 +37,7 @@ const DEFAULTS = {
   incident: "",
   event: "",
   predicted: "",
+  only: "",
   find: "",
   window: "",
   axis: "",
@@ -61,6 +63,7 @@ export function read(hash) {
     if (!/^\d{0,15}$/.test(view[key])) view[key] = "";
   }
   if (!["", "clock"].includes(view.axis)) view.axis = "";
+  if (!["", "wrong", "unfamiliar"].includes(view.only)) view.only = "";
   if (!/^-?[a-z]*$/.test(view.sort)) view.sort = "";
   if (!["", "light", "dark"].includes(view.theme)) view.theme = "";
   return view;

@@ -290,9 +290,10 @@
  */
 
 /**
- * One explained event: id, time and label are null until its prediction is known, and if it has none.
+ * One explained event: id, time and label are null until its prediction is known, and if it has none;
+ * `flagged` is true if the novelty detector flags it.
  * @typedef {[seq: number, output: string | null, prediction: number, id: string | null, ts: number | null,
- *   target: string | number | null]} ExplainedRow
+ *   target: string | number | null, flagged: boolean]} ExplainedRow
  */
 
 /**

@@ -7,7 +7,7 @@ import { count, number, percent } from "./format.js";
 
 /**
  * What the panel can change in the view.
- * @typedef {Partial<Pick<View, "event" | "predicted" | "find">>} Wanted
+ * @typedef {Partial<Pick<View, "event" | "predicted" | "only" | "find">>} Wanted
  */
 
 const NONE =
@@ -15,15 +15,22 @@ const NONE =
   "except those of the first events of a stream (explain.start).";
 
 /**
+ * Whether another class was predicted than the label.
+ * @param {ExplainedRow} row
+ */
+const isWrong = ([, output, , , , target]) => output !== null && target !== null && target !== output;
+
+/**
  * The events of a predicted class with a text in their id or number, newest first.
  * @param {ExplainedRow[]} rows oldest first
- * @param {Pick<View, "predicted" | "find">} view
+ * @param {Pick<View, "predicted" | "only" | "find">} view
  */
-export function matching(rows, { predicted, find }) {
+export function matching(rows, { predicted, only, find }) {
   const wanted = find.trim().toLowerCase();
   const digits = wanted.replaceAll(",", ""); // numbers are shown with commas
   return rows
     .filter(([, output]) => !predicted || output === predicted)
+    .filter((row) => !only || (only === "wrong" ? isWrong(row) : row[6]))
     .filter(([seq, , , id]) => `${seq}`.includes(digits) || `${id ?? ""}`.toLowerCase().includes(wanted))
     .reverse();
 }
@@ -42,11 +49,12 @@ export const at = (ts, zone) =>
  * What was predicted, in words.
  * @param {ExplainedRow} row
  */
-export function caption([seq, output, prediction, id, ts, target]) {
+export function caption([seq, output, prediction, id, ts, target, flagged]) {
   const parts = [`Event ${count(seq)}${id === null || id === String(seq) ? "" : ` (${id})`}`];
   if (ts !== null) parts.push(at(ts));
   parts.push(output === null ? `predicted ${number(prediction)}` : `predicted ${output}, ${percent(prediction)}`);
   if (target !== null) parts.push(`label ${label(target)}`);
+  if (flagged) parts.push("unfamiliar");
   return parts.join(" · ");
 }
 
@@ -77,8 +85,10 @@ export class WhyPanel {
     this.body = element("tbody", "", this.table);
     this.scroll = element("div", "#explained-scroll");
     this.predicted = element("select", "#predicted");
+    this.only = element("select", "#only");
     this.find = element("input", "#find-event");
     this.predicted.addEventListener("change", () => go({ predicted: this.predicted.value }));
+    this.only.addEventListener("change", () => go({ only: this.only.value }));
     this.find.addEventListener("input", () => go({ find: this.find.value }));
   }
 
@@ -110,7 +120,7 @@ export class WhyPanel {
    * @param {ExplainedRow[]} rows
    * @param {View} view
    */
-  #controls(rows, { predicted, find }) {
+  #controls(rows, { predicted, only, find }) {
     const classes = new Set(rows.flatMap(([, output]) => output ?? []));
     if (predicted) classes.add(predicted);
     element("label", "#predicted-label").hidden = !classes.size;
@@ -121,6 +131,7 @@ export class WhyPanel {
       this.predicted.replaceChildren(...values.map((value) => new Option(value || "any class", value)));
     }
     this.predicted.value = predicted;
+    this.only.value = only;
     if (document.activeElement !== this.find) this.find.value = find;
     const outputs = classes.size > 0;
     element("th", "#explained-output").hidden = !outputs;
@@ -132,8 +143,8 @@ export class WhyPanel {
    * @param {ExplainedRow[]} rows
    * @param {View} view
    */
-  #list(rows, { stream, predicted, find }) {
-    const filter = JSON.stringify([stream, predicted, find]);
+  #list(rows, { stream, predicted, only, find }) {
+    const filter = JSON.stringify([stream, predicted, only, find]);
     if (filter === this.#filter && this.scroll.matches(":hover, :focus-within")) return;
     const key = JSON.stringify(rows);
     this.#filter = filter;
@@ -147,7 +158,8 @@ export class WhyPanel {
   }
 
   /** @param {ExplainedRow} row */
-  #row([seq, output, prediction, id, ts, target]) {
+  #row(row) {
+    const [seq, output, prediction, id, ts, target, flagged] = row;
     const made = document.createElement("tr");
     const button = document.createElement("button");
     button.type = "button";
@@ -157,9 +169,10 @@ export class WhyPanel {
     button.addEventListener("click", () => this.go({ event: String(seq) }));
     const name = cell("", "number");
     name.append(button);
-    const named = cell(id === String(seq) ? "–" : (id ?? "–"), "name");
-    named.title = id ?? "";
-    const wrong = output !== null && target !== null && target !== output;
+    const text = id === String(seq) ? "–" : (id ?? "–");
+    const named = cell(flagged ? `◆ ${text}` : text, "name");
+    named.title = flagged ? `${id ?? ""} (unfamiliar)` : (id ?? "");
+    const wrong = isWrong(row);
     made.append(
       name,
       named,
