@@ -73,7 +73,7 @@ def test_no_zero_is_negative() -> None:
     ("said", "expected"),
     [
         ("no", "warning: the model is no better than a baseline: right in 75.0% (the model), 75.0% (always 'no'), "),
-        ("right", "baselines: right in 100.0% (the model), 75.0% (always 'no'), 50.0% (the previous label)"),
+        ("right", "compared with baselines: right in 100.0% (the model), 75.0% (always 'no'), 50.0% "),
     ],
 )
 def test_the_model_is_shown_beside_its_baselines(said: str, expected: str) -> None:
@@ -100,7 +100,7 @@ def test_a_few_events_are_no_reason_for_a_warning() -> None:
     one.add("predictions", [prediction(seq, "no", 0.0, "accuracy", predicted="yes") for seq in range(5)])
     one.add("importance", [estimate(99, {"a": 1.0})])
     one.table(1.0)
-    assert "baselines, of only 4 events that came with their labels: right in 0.0%" in shown.getvalue()
+    assert "compared with baselines, on only 4 events that came with their labels: right in 0.0%" in shown.getvalue()
     assert "warning" not in shown.getvalue()
 
 
@@ -200,7 +200,7 @@ def test_one_absurd_prediction_does_not_hide_how_good_a_regression_is_now() -> N
     )
     assert "mae 5.000e+05 (0.5000 over the last 1,000), " in text
     assert "warning: the model is no better than a baseline: mean absolute error 5.00" in text
-    assert "baselines over the last 1,000 events: mean absolute error 0.5000 (the model), 0.66" in text
+    assert "compared with baselines over the last 1,000 events: mean absolute error 0.5000 (the model), 0.66" in text
 
 
 def test_a_regression_that_beats_the_mean_only_is_told_from_one_that_beats_nothing() -> None:

@@ -324,10 +324,11 @@ class Report:
             means = f"{number(standing.constant)} (the mean so far), {number(standing.no_change)} (the previous label)"
             line = f"mean absolute error {number(standing.model)} (the model), {means}"
         if standing.events < _FEWEST:
-            self._say(f"baselines, of only {standing.events:,} events that came with their labels: {line}")
+            few = f"on only {standing.events:,} events that came with their labels"
+            self._say(f"compared with baselines, {few}: {line}")
             return
         if standing.beaten:
-            self._say(f"baselines{over}: {line}")
+            self._say(f"compared with baselines{over}: {line}")
         elif not standing.of_classes and standing.model < standing.constant:
             self._say(f"warning: the model beats the mean, but not the previous label{over}: {line}", style="yellow")
         else:
