@@ -133,7 +133,8 @@ class Incident(Shown, msgspec.Struct, frozen=True):
     stream
         name of the stream: the key of its messages.
     incident
-        number of the incident in its stream and epoch, from 1.
+        number of the incident in its stream and epoch: from 1 on; or, if rows with labels and events without are both
+        watched, odd for the former and even for the latter.
     status
         `open`; `over`: the changed series are as before; or `normal`: the change has lasted so long that later rows
         are compared with it.
