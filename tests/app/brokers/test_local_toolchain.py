@@ -63,6 +63,16 @@ def test_java_home_goes_before_path(bare: Path, monkeypatch: pytest.MonkeyPatch,
     assert toolchain.java() == home / "bin" / "java"
 
 
+def test_the_version_of_kafka_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundled = jars.cache_folder()
+    monkeypatch.setenv("GLASSTREAM_KAFKA_VERSION", "3.9.1")
+    assert (jars.kafka_version(), jars.pom().count("3.9.1")) == ("3.9.1", 1)
+    assert jars.cache_folder().name.startswith("kafka-3.9.1-") and jars.cache_folder() != bundled
+    monkeypatch.setenv("GLASSTREAM_KAFKA_VERSION", "3.9</kafka.version>")
+    with pytest.raises(BrokerError, match=r"expected a version of Kafka such as 3\.9\.1, got '3\.9</"):
+        jars.pom()
+
+
 def test_without_maven_it_says_what_to_install(bare: Path) -> None:
     program(bare / "java", """echo 'openjdk version "17.0.1"' >&2""")
     assert "apt-get install maven" in refusal()

@@ -14,17 +14,32 @@ from pathlib import Path
 from glasstream.app.brokers.local import toolchain
 from glasstream.base.errors import BrokerError
 
+VERSION = "GLASSTREAM_KAFKA_VERSION"
+"""Environment variable with the version of Kafka to run in place of that of the pom."""
+
 #: Maven needs 8 s with a quick registry; the rest is for slow networks.
 FETCH_DEADLINE_S = 900.0
 
 
 def pom() -> str:
-    """The text of the pom that lists what is fetched."""
-    return files("glasstream.app.brokers.local").joinpath("pom.xml").read_text(encoding="utf-8")
+    """The text of the pom that lists what is fetched.
+
+    Raises
+    ------
+    BrokerError
+        GLASSTREAM_KAFKA_VERSION is no version.
+    """
+    text = files("glasstream.app.brokers.local").joinpath("pom.xml").read_text(encoding="utf-8")
+    version = os.environ.get(VERSION)
+    if not version:
+        return text
+    if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){2}", version) is None:
+        raise BrokerError(f"{VERSION}: expected a version of Kafka such as 3.9.1, got {version!r}")
+    return re.sub(r"(<kafka\.version>)[^<]+", rf"\g<1>{version}", text)
 
 
 def kafka_version() -> str:
-    """The Kafka version that the pom names.
+    """The Kafka version that the pom, or the environment, names.
 
     >>> kafka_version()
     '4.1.1'
