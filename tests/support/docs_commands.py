@@ -47,6 +47,7 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
         "paper",
     ): "takes hours on data sets that are not here; tests/lab/command/test_paper.py runs a small one",
     ("glasstream", "model"): "needs a stream of a trained model; tests/integration/test_pushed.py replaces one",
+    ("./ops/test",): "these tests are what it runs",
     (
         "glasstream",
         "intake",
