@@ -1,12 +1,11 @@
 """Cost of the learner beyond River, without Kafka.
 
     python tests/benchmarks/learner.py [--models forest,tree,linear] [--repeats 5] [--explain ipfi,isage,ipdp]
-        [--per-message 100]
+        [--per-message 100] [--run 64]
 
 Both learn the same events in one process, in turns of 500 events, so that a machine whose speed varies is as fast for
 the one as for the other: a bare loop that predicts and learns, and everything that the learner does with a message,
-from its bytes to those of predictions, requests and snapshots. The learner gets runs of
-64 messages. One JSON line a model, with medians:
+from its bytes to those of predictions, requests and snapshots. One JSON line a model, with medians:
 
 - `bare_us`, `learner_us`: CPU µs an event
 - `late_us`: the same of a learner that gets each label 300 events after its event
@@ -40,8 +39,6 @@ from glasstream_topics import events, requests
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 TURN = 500
 DELAY = 300
-RUN = 64
-"""Largest number of messages that the learner gets at once."""
 SEED = 7
 
 
@@ -63,8 +60,8 @@ class Bare:
 class Learner:
     """The learner, from the bytes of a message to the bytes of its output."""
 
-    def __init__(self, model: str, methods: str, per_message: int) -> None:
-        self.per_message = per_message
+    def __init__(self, model: str, methods: str, per_message: int, run: int) -> None:
+        self.per_message, self.run = per_message, run
         given = (f"model.name={model}", f"seed={SEED}", "model.task=classification", f"explain.methods={methods}")
         settings = load(assignments=given)
         self.partition = events.partition(b"s", settings.topics.events)
@@ -74,10 +71,10 @@ class Learner:
     def learn(self, turn: list[dict]) -> float:
         messages = [value for value, _ in pack(iter(turn), self.per_message, 1_000_000)]
         begun = time.process_time()
-        for first in range(0, len(messages), RUN):
+        for first in range(0, len(messages), self.run):
             run = [
                 Message("events", self.partition, self.offset + n, b"s", one)
-                for n, one in enumerate(messages[first : first + RUN])
+                for n, one in enumerate(messages[first : first + self.run])
             ]
             for _ in self.core.consume(*run):
                 self._encode_snapshots()
@@ -103,9 +100,9 @@ def stream(rows: int) -> list[dict]:
     ]
 
 
-def measure(model: str, methods: str, rows: int, per_message: int) -> tuple[float, float, float, int]:
+def measure(model: str, methods: str, rows: int, per_message: int, run: int) -> tuple[float, float, float, int]:
     """CPU µs an event of the loop, the learner and the learner of late labels, and the snapshots."""
-    bare, learner, late = Bare(model), Learner(model, methods, per_message), Learner(model, methods, per_message)
+    bare, learner, late = Bare(model), *(Learner(model, methods, per_message, run) for _ in range(2))
     spent = [0.0, 0.0, 0.0]
     given = stream(rows)
     gc.collect()
@@ -132,14 +129,17 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--explain", default="ipfi,isage,ipdp")
     parser.add_argument("--per-message", type=int, default=100, help="events in each message")
+    parser.add_argument("--run", type=int, default=64, help="largest number of messages that the learner gets at once")
     options = parser.parse_args()
     for model in options.models.split(","):
-        measure(model, options.explain, 2 * TURN, options.per_message)  # compiles what is compiled
-        runs = [measure(model, options.explain, ROWS[model], options.per_message) for _ in range(options.repeats)]
+        given = (options.per_message, options.run)
+        measure(model, options.explain, 2 * TURN, *given)  # compiles what is compiled
+        runs = [measure(model, options.explain, ROWS[model], *given) for _ in range(options.repeats)]
         line = {
             "model": model,
             "explain": options.explain,
             "per_message": options.per_message,
+            "run": options.run,
             "rows": ROWS[model],
             "repeats": options.repeats,
             "bare_us": round(statistics.median(run[0] for run in runs), 1),

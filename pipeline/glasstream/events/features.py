@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain, islice, repeat
 from math import isnan, nan
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -69,7 +69,7 @@ class FeatureCounts:
     over_limit: int = 0
 
 
-class KeptFeatures(NamedTuple):
+class KeptFeatures(msgspec.Struct, frozen=True, gc=False):
     """What a stream keeps of an event that waits for its label: the values that count, as numbers.
 
     Attributes
@@ -279,7 +279,7 @@ class FeatureTable:
 
     def again(self, kept: KeptFeatures) -> dict[str, Value]:
         """Return features that were kept, in the order of their event."""
-        slots, values = kept
+        slots, values = kept.slots, kept.values
         if slots is None and self.kinds.count(_NUMBER) == len(self.kinds):
             return dict(zip(self.names, values, strict=False))
         x: dict[str, Value] = {}
@@ -293,7 +293,7 @@ class FeatureTable:
 
     def encode_kept(self, kept: KeptFeatures) -> tuple[Iterable[float], Mapping[str, Value]]:
         """Return the row and the features that `encode` returned for the event, with slots of later features absent."""
-        slots, values = kept
+        slots, values = kept.slots, kept.values
         row = [nan] * len(self.names)
         if slots is None:
             row[: len(values)] = values
@@ -494,7 +494,7 @@ class RowBlock:
 
     def add_kept(self, kept: KeptFeatures) -> bool:
         """Add the row of an event that was kept, or return False if it does not belong to the block."""
-        slots, values = kept
+        slots, values = kept.slots, kept.values
         if slots is None:
             if not self._is_next(None):
                 return False

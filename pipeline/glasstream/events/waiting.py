@@ -13,7 +13,9 @@ makes another one forget.
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
 
 from glasstream.events.admission import Admission
 from glasstream_topics.events_dead import Reason
@@ -34,7 +36,7 @@ _EVENT_BYTES: Final = 256
 """Approximate bytes that an event takes without its id and its data."""
 
 
-class Joined(NamedTuple, Generic[Kept]):
+class Joined(msgspec.Struct, Generic[Kept], frozen=True, gc=False):
     """Label and the event that it belongs to."""
 
     seq: int
@@ -71,6 +73,8 @@ class Waiting(Generic[Kept]):
     """Number of those that no longer wait because of `most_bytes`."""
     bytes: int = 0
     """Approximate bytes that the remembered events take."""
+    _oldest: int = field(default=0, init=False, repr=False, compare=False)
+    """Lower bound of the `seq` of every remembered event, so that most calls of `expire` look at no event."""
 
     def add(self, event_id: str, seq: int, kept: Kept) -> None:
         """Add an event that arrived without its label."""
@@ -108,8 +112,10 @@ class Waiting(Generic[Kept]):
     def find(self, label: Label, admission: Admission) -> Joined[Kept] | tuple[Reason, str]:
         """Return the same as `join`, but let the event wait on. A second call returns the same again."""
         event_id = str(label.id)
-        self.expire(admission.seq)
         found = self.events.get(event_id)
+        if found is not None and found[0] < admission.seq - self.window:
+            self.expire(admission.seq)
+            found = None
         if found is None:
             return (
                 Reason.UNKNOWN_ID,
@@ -120,13 +126,17 @@ class Waiting(Generic[Kept]):
         seq, kept = found
         if kept is None:
             return Reason.DOUBLED_LABEL, f"the event with the id {event_id!r:.60} (seq {seq}) already has a label"
-        target = admission.target(label.y)
+        y = label.y
+        if type(y) is str and admission.target_kind is str and y in admission.classes:
+            return Joined(seq, kept, y)  # most labels need no further check
+        target = admission.target(y)
         return target if isinstance(target, tuple) else Joined(seq, kept, target)
 
     def settle(self, event_id: str) -> None:
         """Stop the waiting of an event that `find` has just returned."""
         seq, kept = self.events[event_id]
-        self.bytes -= 0 if kept is None else kept.size
+        if kept is not None:
+            self.bytes -= kept.size
         self.events[event_id] = (seq, None)
         self.waiting -= 1
         self.joined += 1
@@ -145,13 +155,14 @@ class Waiting(Generic[Kept]):
         The time of the call changes no result. Call it before a checkpoint, which may hold none of them.
         """
         events, oldest = self.events, seqs - self.window
+        if self._oldest >= oldest:
+            return
         while events:
-            event_id = next(iter(events))
-            seq, kept = events[event_id]
+            seq, kept = next(iter(events.values()))
             if seq >= oldest:
+                self._oldest = seq
                 return
-            del events[event_id]
-            self._miss(event_id, kept)
+            self._miss(events.popitem(last=False)[0], kept)
 
     def give_up(self) -> int:
         """Stop waiting for labels, and return the total number that never came."""

@@ -60,7 +60,7 @@ class Run:
         """
         key, elements, indexes, ends = self.messages[0].key, self.elements, self._indexes, self._ends
         alike = [*takewhile(lambda one: one.key == key and type(one.value) is bytes, islice(messages, begin, None))]
-        together = decode_together([one.value for one in alike], limit)
+        together = decode_together([one.value for one in alike if one.value is not None], limit)
         if together is not None:
             first = len(elements) + 1
             elements += together

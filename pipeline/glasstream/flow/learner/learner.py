@@ -5,8 +5,9 @@ It is a pure function from events to records. The stage decides only when a bloc
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+import numpy as np
 from msgspec.structs import replace
 
 from glasstream.base.errors import ModelRaised
@@ -29,7 +30,7 @@ from glasstream.flow.settings import Settings
 from glasstream.models.online.live import Columns
 from glasstream.models.onnx.model import FixedModel
 from glasstream.models.river.catalogue import takes_text
-from glasstream.models.stream_model import NOTHING, Prediction, Predictions
+from glasstream.models.stream_model import NOTHING, NotLearned, Prediction, Predictions
 from glasstream_topics import requests
 from glasstream_topics.events import Event
 from glasstream_topics.frames import Array
@@ -145,96 +146,84 @@ class StreamLearner:
         taken = take(run, most, min(state.next_due - state.rows, block.room), admission, model, state)
         if taken is None:
             return 0, []
-        rows, targets = taken.rows, taken.targets
-        found = model.predict_and_learn(self._columns(rows, taken.order), targets, taken.late)
-        errors = list[tuple[int, int, ModelRaised]]()
-        if taken.late or found.errors or state.entries is not None or state.waiting.begun or None in targets:
-            learned = self._note_each(model, taken, found, errors)
-            rows = rows if len(learned) == len(rows) else rows[learned]
-        else:
-            self._note_all(model, taken, found)
+        rows, count = taken.rows, len(taken.targets)
+        found = model.predict_and_learn(self._columns(rows, taken.order), taken.targets, [*taken.late])
+        errors = [(place, taken.seqs[place], _raised(error)) for place, error in sorted(found.errors.items())]
+        learned = self._note_block(model, taken, found)
         state.seqs = admission.seq
-        if len(self.scoring) >= self.settings.block.rows and len(rows) < len(targets):
+        if len(self.scoring) >= self.settings.block.rows and len(learned) < count:
             self._publish()
-        if len(rows):
-            block.extend(rows)
+        if len(learned):
+            block.extend(rows if len(learned) == count else rows[learned])
             self._cut_if_due(model)
-        return len(targets), errors
+        return count, errors
 
-    def _note_all(self, model: Model, taken: Taken, found: Predictions) -> None:
-        """Keep the predictions for events that all have their labels, and count them as rows."""
-        state, count = self.state, len(taken.elements)
-        seqs = range(taken.first, taken.first + count)
-        versions = range(state.rows, state.rows + count) if model.learns else [state.version] * count
-        self.scoring.add_block(ScoredBlock(seqs, taken.ids, found, taken.targets, versions, taken.times, {}))
-        self._block.note_labelled(model, seqs, taken.targets, taken.times)
-
-    def _note_each(
-        self, model: Model, taken: Taken, found: Predictions, errors: list[tuple[int, int, ModelRaised]]
-    ) -> list[int]:
-        """Keep predictions and what waits for a label; return the places of the rows for the open block.
-
-        Parameters
-        ----------
-        errors
-            Receives the errors of `step_block`.
-        """
-        state = self.state
-        table, waiting, learns = state.features, state.waiting, model.learns
-        keeps, begun, number = waiting.window > 0, waiting.begun, taken.first
-        learned, seqs, versions, late = list[int](), list[int](), list[int](), dict[int, Unlabelled]()
-        data, row_bytes = taken.rows.tobytes() if taken.as_rows and keeps else b"", 8 * taken.rows.shape[1]
-        ordered = found.in_one_order() if keeps and not found.errors else None
-        classes, votes = ((), b"") if ordered is None else ordered
-        vote_bytes = 8 * len(classes)
+    def _note_block(self, model: Model, taken: Taken, found: Predictions) -> Sequence[int]:
+        """Keep predictions and what waits for a label; return the places of what the open block has received."""
+        state, late = self.state, taken.late
+        ids, seqs, targets, times = taken.ids, taken.seqs, taken.targets, taken.times
         answers = answers_of(model, found) if self._block.attributes else []
-        for place, (one, one_id, wanted, ts) in enumerate(
-            zip(taken.elements, taken.ids, taken.targets, taken.times, strict=True)
-        ):
-            is_late = isinstance(one, Joined)
-            at = one.seq if isinstance(one, Joined) else number
-            number += not is_late
-            version = state.rows if learns else state.version
-            prediction: Any = None
-            error = found.errors.get(place)
-            if error is not None:
-                prediction, raised = (None, error) if isinstance(error, ModelRaised) else error
-                errors.append((place, at, raised))
-                if prediction is None:
-                    continue
-            if isinstance(one, Joined):
-                late[place] = prediction = one.kept
-            elif wanted is None:
-                state.unlabelled += 1
-                if keeps and one.id is not None and one_id is not None:
-                    if taken.as_rows:
-                        x = KeptFeatures(None, array("d", data[place * row_bytes : (place + 1) * row_bytes]))
-                    else:
-                        x = table.keep(one.x)
-                    if classes and found.labels[place] >= 0:
-                        numbers = array("d", votes[place * vote_bytes : (place + 1) * vote_bytes])
-                        kept = Unlabelled(x, found.names[found.labels[place]], classes, numbers, None, time_of(one.ts))
-                    else:
-                        kept = self._kept(one, found[place] if prediction is None else prediction, x)
-                    waiting.add(one_id, at, kept)
-                    begun = True
-            elif begun and one.id is not None and one_id is not None:
-                waiting.labelled(one_id, at)
-            if found.errors:
-                prediction = found[place] if prediction is None else prediction
-                self.scoring.add(Scored(at, one_id, prediction, wanted, version, ts))
-            else:
-                seqs.append(at)
-                versions.append(version)
-            if error is not None:
-                continue
-            if state.entries is not None or wanted is not None:
-                learned.append(place)
-                answer = answers[place] if answers and not is_late else NO_ANSWER
-                self._block.note(model, at, wanted, ts, late=is_late, answer=answer)
+        places: Sequence[int] = range(len(targets))
+        if found.errors:
+            places = [place for place in places if place not in found.errors]
+        learned = places if None not in targets else [place for place in places if targets[place] is not None]
+        versions = [state.version] * len(targets)
+        if model.learns:
+            steps = np.zeros(len(targets), np.int64)
+            steps[learned] = 1
+            versions = (state.rows + np.cumsum(steps) - steps).tolist()
+        if None in targets or state.waiting.begun:
+            self._remember(taken, found)
         if not found.errors:
-            self.scoring.add_block(ScoredBlock(seqs, taken.ids, found, taken.targets, versions, taken.times, late))
-        return learned
+            self.scoring.add_block(ScoredBlock(seqs, ids, found, targets, versions, times, late))
+        else:
+            for place, prediction in enumerate(map(_predicted, found)):
+                if prediction is not None:
+                    said = late.get(place, prediction)
+                    self.scoring.add(
+                        Scored(seqs[place], ids[place], said, targets[place], versions[place], times[place])
+                    )
+        if state.entries is None:
+            if len(learned) < len(targets):
+                seqs = [seqs[place] for place in learned]
+                targets = [targets[place] for place in learned]
+                times = [times[place] for place in learned]
+            self._block.note_labelled(model, seqs, targets, times)
+            return learned
+        for place in places:
+            answer = answers[place] if answers and place not in late else NO_ANSWER
+            self._block.note(model, seqs[place], targets[place], times[place], late=place in late, answer=answer)
+        return places
+
+    def _remember(self, taken: Taken, found: Predictions) -> None:
+        """Count the events without a label, which wait for it, and remember those with one, in their order."""
+        state, rows, targets = self.state, taken.rows, taken.targets
+        waiting, names = state.waiting, found.names
+        refused = {place for place, error in found.errors.items() if isinstance(error, ModelRaised)}
+        state.unlabelled += sum(one is None for one in targets) - sum(targets[place] is None for place in refused)
+        if not waiting.window:
+            return
+        data, row_bytes = rows.tobytes() if taken.as_rows else b"", 8 * rows.shape[1]
+        classes, votes = (None if found.errors else found.in_one_order()) or ((), b"")
+        labels, vote_bytes = found.labels.tolist(), 8 * len(classes)
+        for place, (one, one_id, seq, target) in enumerate(
+            zip(taken.elements, taken.ids, taken.seqs, targets, strict=True)
+        ):
+            if not isinstance(one, Event) or one.id is None or one_id is None or place in refused:
+                continue
+            if target is not None:
+                waiting.labelled(one_id, seq)
+                continue
+            if taken.as_rows:
+                x = KeptFeatures(None, array("d", data[place * row_bytes : (place + 1) * row_bytes]))
+            else:
+                x = state.features.keep(one.x)
+            if classes and labels[place] >= 0:
+                numbers = array("d", votes[place * vote_bytes : (place + 1) * vote_bytes])
+                kept = Unlabelled(x, names[labels[place]], classes, numbers, None, time_of(one.ts))
+            else:
+                kept = self._kept(one, _predicted(found[place]) or NOTHING, x)
+            waiting.add(one_id, seq, kept)
 
     @property
     def least_block(self) -> int | None:
@@ -293,7 +282,7 @@ class StreamLearner:
         """
         state = self.state
         state.waiting.settle(event_id)
-        seq, kept, target = label
+        seq, kept, target = label.seq, label.kept, label.target
         model = state.model or self._first_model(target)
         if (reason := model.refuses_label(target)) is not None:
             raise ModelRaised(reason)
@@ -519,3 +508,14 @@ class StreamLearner:
 
     def _say(self, line: str) -> None:
         self.outbox.say_once(self.stream, line, self.state.said)
+
+
+def _predicted(found: Prediction | NotLearned | ModelRaised) -> Prediction | None:
+    """Return the prediction for an event of a block; None if the model refused the event."""
+    if isinstance(found, NotLearned):
+        return found.prediction
+    return None if isinstance(found, ModelRaised) else found
+
+
+def _raised(error: NotLearned | ModelRaised) -> ModelRaised:
+    return error.error if isinstance(error, NotLearned) else error

@@ -128,8 +128,9 @@ class Scoring:
                 return None
             scored = targets >= 0
             hits = np.array(found.labels == targets, np.float64)
-            for place, kept in late.items():
-                scored[place], hits[place] = kept.label is not None, kept.label == block.targets[place]
+            if late:
+                scored[[*late]] = [kept.label is not None for kept in late.values()]
+                hits[[*late]] = [kept.label == block.targets[place] for place, kept in late.items()]
             ordered = np.take_along_axis(values, sequence, 1)
             places = np.argsort(sequence, axis=1)  # of each class in the dict
         else:

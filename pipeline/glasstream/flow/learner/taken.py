@@ -1,9 +1,10 @@
 """Events and late labels that a model predicts and learns in one call: which of a run fit into columns."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from glasstream.events.admission import Admission
+from glasstream.events.decode import ID_BYTES
 from glasstream.events.features import KeptFeatures
 from glasstream.events.waiting import Joined, size_of
 from glasstream.flow.learner.make_model import Model
@@ -12,20 +13,24 @@ from glasstream.flow.learner.unlabelled import CLASS_BYTES, Unlabelled
 from glasstream.flow.run import Run
 from glasstream_topics.events import Event
 from glasstream_topics.frames import Array
+from glasstream_topics.labels import Label
+
+_EVENT_BYTES: Final = size_of("0" * ID_BYTES, None)
+"""Most bytes that an event takes while it waits, without what is kept of it."""
 
 
 class Taken(NamedTuple):
     """Events and late labels, one for each place."""
 
-    elements: Sequence[Event | Joined[Unlabelled]]
+    elements: Sequence[Event | Label]
     ids: Sequence[str | None]
     """The id of each event, None for a late label."""
+    seqs: Sequence[int]
+    """`seq` of each event, and of the event of each late label."""
     targets: Sequence[str | float | None]
     times: Sequence[int | None]
-    late: Sequence[int]
-    """Places of the late labels."""
-    first: int
-    """`seq` of the first event."""
+    late: dict[int, Unlabelled]
+    """What was kept of the event of each late label, by the place of the label, in their order."""
     rows: Array
     """float64[elements, features]"""
     order: Sequence[int]
@@ -50,39 +55,39 @@ def take(run: Run, most: int, room: int, admission: Admission, model: Model, sta
     """
     table, waiting, classes = state.features, state.waiting, model.classes
     known, is_text, elements, first = admission.classes, admission.target_kind is str, run.elements, run.place
-    block = table.block()
-    add = block.values.append if run.form is not None and model.learns and block.direct(run.form) else None
+    learns, width, block = model.learns, len(table), table.block()
+    add = block.values.append if run.form is not None and learns and block.direct(run.form) else None
     labels, new_ids = run.labels, set[str]()
-    taken, targets, late = list[Event | Joined[Unlabelled]](), list[str | float | None](), list[int]()
-    ids, times = list[str | None](), list[int | None]()
-    to_keep = 0
-    """Most bytes that the events of the block add to those that wait: they wait when the block has been learned."""
-    seq = begin = admission.seq
-    for place in range(first, min(first + most, len(elements))):
-        element = elements[place]
+    kept_bytes = _EVENT_BYTES + KeptFeatures.most(width) + CLASS_BYTES * len(classes)
+    targets, late = list[str | float | None](), dict[int, Unlabelled]()
+    ids, seqs, times = list[str | None](), list[int](), list[int | None]()
+    seq = admission.seq
+    for place, element in enumerate(elements[first : first + most]):
+        y, given = element.y, element.id
         target: str | float | None
-        if not isinstance(element, Event):
-            event_id = str(element.id)
+        if isinstance(element, Label):
+            event_id = given if type(given) is str else str(given)
             if event_id in new_ids:
                 break
             admission.seq = seq
             joined = waiting.find(element, admission)
-            if not isinstance(joined, Joined) or not waiting.has_room(to_keep):
+            # The events of the block wait when it has been learned; none may be forgotten for them before the label.
+            if not isinstance(joined, Joined) or not waiting.has_room(kept_bytes * len(new_ids)):
                 break
-            _, kept, target = joined
-            if isinstance(target, str) and target not in classes:
+            kept, target = joined.kept, joined.target
+            if type(target) is str and target not in classes:
                 break
-            if not model.learns and model.refuses(table.again(kept.x)) is not None:
-                break
-            if not block.add_kept(kept.x):
+            x = kept.x
+            if add is not None and x.slots is None and len(x.values) == width:
+                add(x.values)
+            elif (not learns and model.refuses(table.again(x)) is not None) or not block.add_kept(x):
                 break
             waiting.settle(event_id)
-            late.append(len(taken))
-            taken.append(joined)
+            late[place] = kept
             ids.append(None)
+            seqs.append(joined.seq)
             times.append(kept.ts)
         else:
-            y, given = element.y, element.id
             if y is None:
                 target = None
             elif is_text and type(y) is str and y in known:
@@ -93,27 +98,25 @@ def take(run: Run, most: int, room: int, admission: Admission, model: Model, sta
                 break
             if add is not None:
                 add(element.x.values())
-            elif (not model.learns and model.refuses(element.x) is not None) or not block.add(element.x):
+            elif (not learns and model.refuses(element.x) is not None) or not block.add(element.x):
                 break
             if given is None:
-                ids.append(run.id_of(place))
+                ids.append(run.id_of(first + place))
             else:
                 event_id = given if type(given) is str else str(given)
                 ids.append(event_id)
                 if labels:
                     new_ids.add(event_id)
-                    to_keep += size_of(event_id, None)
-                    if target is None:
-                        to_keep += KeptFeatures.most(len(element.x)) + CLASS_BYTES * len(classes)
-            seq += 1
-            taken.append(element)
+            seqs.append(seq)
             times.append(element.ts)
+            seq += 1
         targets.append(target)
         if target is not None:
             room -= 1
             if room <= 0:
                 break
     admission.seq = seq
-    if not taken:
+    if not targets:
         return None
-    return Taken(taken, ids, targets, times, late, begin, block.rows(), block.order(), as_rows=add is not None)
+    taken = elements[first : first + len(targets)]
+    return Taken(taken, ids, seqs, targets, times, late, block.rows(), block.order(), as_rows=add is not None)

@@ -1,7 +1,8 @@
 """What is kept of an event until its label comes."""
 
 from array import array
-from typing import NamedTuple
+
+import msgspec
 
 from glasstream.events.features import KeptFeatures
 from glasstream.models.stream_model import Prediction
@@ -10,7 +11,7 @@ CLASS_BYTES = 16
 """Bytes of a class in a prediction that is kept."""
 
 
-class Unlabelled(NamedTuple):
+class Unlabelled(msgspec.Struct, frozen=True, gc=False):
     """An event that waits for its label."""
 
     x: KeptFeatures
