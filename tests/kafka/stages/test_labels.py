@@ -45,6 +45,25 @@ def test_messages_are_moved_as_they_are_to_the_same_partition() -> None:
     assert all(len(sample.labels) == len(sample.metric.labels) for sample in samples([stage]))
 
 
+@pytest.mark.parametrize("most", [2, 3, 7])
+def test_records_do_not_depend_on_the_runs_that_messages_come_in(most: int) -> None:
+    unread = Message("labels", 1, 8, None, Oversized(70, "expected less"))
+    log = [*LOG, unread, Message("labels", 1, 12, b"t", b"{}")]
+    runs = [log[begin : begin + most] for begin in range(0, len(log), most)]
+    stage = LabelsTask(1, SETTINGS)
+    stage.restore({}, 3, 13)
+    for run in runs:
+        asyncio.run(stage.feed(run))
+    together, alone = stage.collect(), LabelsTask(1, SETTINGS)
+    alone.restore({}, 3, 13)
+    expected = feed(alone, *log)
+    fields = ("topic", "key", "value", "partition", "headers")
+    assert [[getattr(one, name) for name in fields] for one in together.records] == [
+        [getattr(one, name) for name in fields] for one in expected.records
+    ]
+    assert (stage.used(), stage.moved, stage.refused, together.progress) == (13, 7, 1, expected.progress)
+
+
 def test_what_events_refuses_for_its_size_is_a_dead_letter_of_its_origin() -> None:
     stage = LabelsTask(1, SETTINGS)
     stage.restore({}, 3, 8)

@@ -85,25 +85,20 @@ class LabelsTask:
         return start
 
     async def feed(self, run: Sequence[Message]) -> None:
-        """Move messages."""
-        for message in run:
-            self._move(message)
+        """Move messages, all of the run in one go."""
+        topic_name, partition, dead = self._events, self.partition, self._dead_record
+        self._records += [
+            dead(one)
+            if isinstance(one.value, Oversized)
+            else ProducerRecord(topic_name, one.key, one.value, partition, one.headers, partial(dead, one))
+            for one in run
+        ]
+        self.moved += len(run)
+        self._next_offset = run[-1].offset + 1
 
     def used(self) -> int:
         """Return the offset of the next message."""
         return self._next_offset
-
-    def _move(self, message: Message) -> None:
-        """Move one message."""
-        dead = partial(self._dead_record, message)
-        if isinstance(message.value, Oversized):
-            self._records.append(dead())
-        else:
-            self._records.append(
-                ProducerRecord(self._events, message.key, message.value, self.partition, message.headers, dead)
-            )
-        self._next_offset = message.offset + 1
-        self.moved += 1
 
     def _dead_record(self, message: Message) -> ProducerRecord:
         """Return the dead letter of a message that `events` refuses for its size. It names only the origin."""
