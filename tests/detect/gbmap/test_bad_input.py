@@ -68,7 +68,7 @@ def test_one_row_is_fitted() -> None:
 
 
 def test_no_rows_are_refused() -> None:
-    with pytest.raises(InputError, match="expected at least 1 row to fit to, got 0"):
+    with pytest.raises(InputError, match="expected rows to fit, got none: 0 of 0 rows are held out"):
         fit_map(np.zeros((0, 2)), np.zeros(0), QUICK)
 
 
@@ -154,16 +154,16 @@ def test_rows_of_mixed_features_with_gaps_are_fitted_and_scored() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"beta": "5"}, "expected beta above 0 and finite, got '5'"),
-        ({"ridge": None}, "expected ridge from 0 on and finite, got None"),
-        ({"tol": "x"}, "expected tol above 0 and finite, got 'x'"),
-        ({"held_out": "x"}, "expected held_out from 0 to below 1, got 'x'"),
+        ({"beta": "5"}, "expected beta > 0 and finite, got '5'"),
+        ({"ridge": None}, "expected ridge >= 0 and finite, got None"),
+        ({"tol": "x"}, "expected tol > 0 and finite, got 'x'"),
+        ({"held_out": "x"}, "expected held_out >= 0 and < 1, got 'x'"),
         ({"n_learners": 2.0}, "expected n_learners as a whole number of 1 or more, got 2.0"),
         ({"max_iter": True}, "expected max_iter as a whole number of 1 or more, got True"),
         ({"n_starts": -1}, "expected n_starts as a whole number of 0 or more, got -1"),
-        ({"categories": 3}, "expected categories as places of columns of X, got 3"),
-        ({"categories": ["a"]}, r"expected categories as places of columns of X, got \['a'\]"),
-        ({"categories": [True]}, r"expected categories as places of columns of X, got \[True\]"),
+        ({"categories": 3}, "expected categories as column indices of X, got 3"),
+        ({"categories": ["a"]}, r"expected categories as column indices of X, got \['a'\]"),
+        ({"categories": [True]}, r"expected categories as column indices of X, got \[True\]"),
         ({"categories": [7]}, "expected categorical columns from 0 to 1"),
         ({"f0": [1, 2]}, r"expected f0 as a number, a function of rows or None, got \[1, 2\]"),
         ({"f0": np.inf}, "expected the initial model to give 40 finite numbers"),

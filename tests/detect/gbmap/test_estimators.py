@@ -34,7 +34,7 @@ def test_without_scikit_learn_the_error_says_what_to_install(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     monkeypatch.delitem(sys.modules, "glasstream.detect.gbmap.estimators")
-    with pytest.raises(InputError, match=r"got none; pip install 'glasstream\[gbmap\]'"):
+    with pytest.raises(InputError, match=r"not installed; pip install 'glasstream\[gbmap\]'"):
         importlib.import_module("glasstream.detect.gbmap.estimators")
 
 
@@ -167,7 +167,7 @@ def test_bytes_of_the_other_estimator_are_refused() -> None:
 
 
 def test_a_parameter_out_of_range_is_a_value_error_that_says_so() -> None:
-    with pytest.raises(ValueError, match="expected beta above 0 and finite, got -1"):
+    with pytest.raises(ValueError, match="expected beta > 0 and finite, got -1"):
         GBMAPRegressor(beta=-1.0).fit(*cosines(20, 2))
 
 

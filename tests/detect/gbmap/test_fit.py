@@ -283,7 +283,7 @@ def test_settings_out_of_range_are_refused_all_at_once() -> None:
     assert len(raised.value.findings) == 7
     with pytest.raises(SettingsError, match="expected starts as a whole number of 0 or more, got -1"):
         GbmapSettings(starts=-1)
-    assert "expected beta above 0 and finite, got -1.0" in str(raised.value)
+    assert "expected beta > 0 and finite, got -1.0" in str(raised.value)
 
 
 def test_a_start_in_the_rows_gives_a_column_of_zeros_no_weight_and_one_from_n_0_1_keeps_it() -> None:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from glasstream.app.configuration import load
-from glasstream.base.errors import SettingsError, StateError
+from glasstream.base.errors import FrameError, SettingsError, StateError
 from glasstream.detect.novelty.fit import fit
 from glasstream.events.message import Message, Position
 from glasstream.flow.learner.partition import PartitionLearner
@@ -248,6 +248,15 @@ def test_a_crash_anywhere_changes_no_byte(classes: int, delay: str | None, dista
     assert sent == expected
 
 
+def test_a_map_of_another_window_is_refused() -> None:
+    core = PartitionDetector(watch())
+    told(core, packed(LOG, 50))
+    detector = core.streams["s"].detector
+    data = detector.state()[1]["map"].tobytes()
+    with pytest.raises(FrameError, match=r"expected (no map|the map of seq \d+), got the one of seq \d+"):
+        detector.give(data)
+
+
 def test_state_that_is_not_whole_is_refused() -> None:
     core = PartitionDetector(watch())
     told(core, packed(LOG, 50))
@@ -355,7 +364,9 @@ def test_settings_that_contradict_each_other_are_all_named() -> None:
 
 
 def test_a_window_that_ageing_keeps_too_small_for_a_map_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"novelty\.held: expected 99 events .* got 50 .* novelty\.age = 200"):
+    with pytest.raises(
+        SettingsError, match=r"held: expected at least 99 held-out events .* got 50 .* novelty\.age = 200"
+    ):
         load(assignments=["novelty.age=200"])
     with pytest.raises(SettingsError, match=r"novelty\.neighbours: expected at most the 50 .* novelty\.age = 200"):
         load(assignments=["novelty.age=200", "novelty.held=0.75", "novelty.neighbours=51"])

@@ -372,6 +372,18 @@ def test_a_model_that_learns_is_not_replaced() -> None:
     assert "got one whose model learns" in dead.found[0].detail and not learner.refused
 
 
+def test_a_mark_before_the_first_event_and_more_marks_than_rows_are_refused(tmp_path: Path) -> None:
+    records = dict(models.split(exported(THIRD)))
+    settings = of(tmp_path, "explain.start=2", "explain.reservoir=2", "explain.methods=ipfi")
+    learner = PartitionLearner(0, settings, models=PushedModels(lambda one: file_of(one, records)))
+    mark = events.model_mark(models.digest(exported(THIRD)))
+    consumed(learner, [mark, orjson.dumps([event(0), event(1)]), mark, mark, mark, orjson.dumps(event(2)), mark])
+    early, third = (dead.found[0].detail for dead in learner.take_outbox()[1])
+    assert "stream 's' has no events yet; set its first model with model.name" in early
+    assert "at most one pushed model per row, 2 so far; push this one after the next row" in third
+    assert learner.streams["s"].learner.state.version == 3
+
+
 def test_what_was_refused_stays_refused_when_the_file_comes_later(tmp_path: Path) -> None:
     """The successor learns the stream again, without checkpoints, and finds the file. It decides as its predecessor."""
     pipeline = Pipeline(of(tmp_path, "checkpoint.seconds=0"), 3)

@@ -37,7 +37,7 @@ def drawing(width: float, height: float) -> "Drawing":
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise
-        raise InputError("plots: expected matplotlib, got none; pip install 'glasstream[plot]'") from error
+        raise InputError("plots: matplotlib is not installed; pip install 'glasstream[plot]'") from error
     return Drawing(width, height)
 
 

@@ -37,7 +37,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "sklearn":
         raise
-    raise InputError("gbmap: expected scikit-learn, got none; pip install 'glasstream[gbmap]'") from error
+    raise InputError("gbmap: scikit-learn is not installed; pip install 'glasstream[gbmap]'") from error
 
 F0 = float | Callable[[Floats], npt.ArrayLike] | None
 
@@ -106,7 +106,7 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         rows = self._rows(X)
         if len(self.maps_) != 1:
-            raise ValueError(f"expected one map, got {len(self.maps_)}; ask local_attributions for one of maps_")
+            raise ValueError(f"expected one map, got {len(self.maps_)}; call local_attributions(maps_[i], rows)")
         return local_attributions(self.maps_[0], rows)
 
     def to_bytes(self) -> bytes:
@@ -192,7 +192,7 @@ class _Gbmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             raise InputError("gbmap: expected scale=True with categories: encode them before, or scale")
         columns = () if self.categories is None else self.categories
         if not (isinstance(columns, Sequence | np.ndarray) and all(is_whole(one) for one in columns)):
-            raise InputError(f"gbmap: expected categories as places of columns of X, got {columns!r}")
+            raise InputError(f"gbmap: expected categories as column indices of X, got {columns!r}")
         self.encoding_ = Encoding.learn(X, [int(one) for one in columns]) if self.scale else None
         return X if self.encoding_ is None else self.encoding_.encode(X)
 

@@ -115,7 +115,7 @@ def fit_map(
             )
     held = int(settings.held_out * n)
     if n - held < 1:
-        raise InputError(f"gbmap: expected at least 1 row to fit to, got {n} of which {held} are held out")
+        raise InputError(f"gbmap: expected rows to fit, got none: {held} of {n} rows are held out")
     return _Boosting.of(matrix, y, base, held, settings).run(given)
 
 

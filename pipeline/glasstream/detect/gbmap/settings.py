@@ -94,13 +94,13 @@ class GbmapSettings:
         if self.start not in STARTS:
             findings.append(f"gbmap: expected a start of {', '.join(STARTS)}, got {self.start!r}")
         if not (is_number(self.beta) and isfinite(self.beta) and self.beta > 0):
-            findings.append(f"gbmap: expected beta above 0 and finite, got {self.beta!r}; unit 'relu' is its limit")
+            findings.append(f"gbmap: expected beta > 0 and finite, got {self.beta!r}; unit 'relu' is its limit")
         if not (is_number(self.ridge) and isfinite(self.ridge) and self.ridge >= 0):
-            findings.append(f"gbmap: expected ridge from 0 on and finite, got {self.ridge!r}")
+            findings.append(f"gbmap: expected ridge >= 0 and finite, got {self.ridge!r}")
         if not (is_number(self.tolerance) and isfinite(self.tolerance) and self.tolerance > 0):
-            findings.append(f"gbmap: expected tolerance above 0 and finite, got {self.tolerance!r}")
+            findings.append(f"gbmap: expected tolerance > 0 and finite, got {self.tolerance!r}")
         if not (is_number(self.held_out) and 0 <= self.held_out < 1):
-            findings.append(f"gbmap: expected held_out from 0 to below 1, got {self.held_out!r}")
+            findings.append(f"gbmap: expected held_out >= 0 and < 1, got {self.held_out!r}")
         if findings:
             raise SettingsError(findings)
 

@@ -97,8 +97,8 @@ class NoveltySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             findings.append(f"novelty.delay: expected at most novelty.stride ({self.stride}), got {self.delay}")
         if calibrating < needed:
             findings.append(
-                f"novelty.held: expected {needed} events of a window or more for novelty.rate = {self.rate}, got "
-                f"{calibrating} ({self.held} of {what}); hold more, or allow a higher rate"
+                f"novelty.held: expected at least {needed} held-out events for novelty.rate = {self.rate}, got "
+                f"{calibrating} ({self.held} of {what}); raise novelty.held or novelty.rate"
             )
         if most - calibrating < self.neighbours:
             findings.append(

@@ -344,8 +344,9 @@ class StreamLearner:
                 "expected a stream whose model is already trained, got one whose model learns; start the stages with "
                 "model.name=FILE.onnx"
             )
-        if self.state.version >= max(self.state.next_entry, self.settings.explain.first_row):
-            return f"expected at most one model for each row that is explained, got {self.state.version + 1}"
+        most = max(self.state.next_entry, self.settings.explain.first_row)
+        if self.state.version >= most:
+            return f"a stream takes at most one pushed model per row, {most:,} so far; push this one after the next row"
         return None
 
     def cut(self) -> None:

@@ -247,7 +247,7 @@ class PartitionLearner:
         """Replace the model of a stream by the one that a mark names, or reject the mark."""
         stream = self.streams.get(name)
         if stream is None:
-            reason = f"expected a stream with events, got {name!r}, which has none yet; its first model is model.name"
+            reason = f"stream {name!r} has no events yet; set its first model with model.name"
             rejections.add(None, Reason.MODEL_REFUSED, reason)
             return
         stream.after = self._offset + 1

@@ -188,7 +188,8 @@ class StreamDetector:
         found = codec.decode(data, self.settings.novelty)
         if isinstance(found, Scorer):
             if self.pending is None or found.version != self.pending.seq:
-                raise FrameError(f"stream {self.stream!r}: expected the map that was asked for, got {found.version}")
+                wanted = "no map" if self.pending is None else f"the map of seq {self.pending.seq}"
+                raise FrameError(f"stream {self.stream!r}: expected {wanted}, got the one of seq {found.version}")
             self.scorer, self._map = found, bytes(data)
             self.fitted += 1
         else:
@@ -369,7 +370,7 @@ class StreamDetector:
             made._map = form.read(_MAP, arrays, _OF)["map"].tobytes()
             scorer = codec.decode(made._map, settings.novelty)
             if not isinstance(scorer, Scorer):
-                raise FrameError(f"{_OF}: expected a map, got none: {scorer}")
+                raise FrameError(f"{_OF}: expected a fitted map, got the reason why none was fitted: {scorer}")
             form.expect(scorer.features <= len(saved.names), "a map of the stream's features", scorer.features, _OF)
             form.expect(0 <= scorer.version < saved.seqs, f"a map of an event before {saved.seqs}", scorer.version, _OF)
             made.scorer = scorer
