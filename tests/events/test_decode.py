@@ -59,6 +59,16 @@ def reasons(value: bytes | None, limit: int = LIMIT) -> list[tuple[int | None, R
         (b'{"id": 1, "y": 1, "ts": "now"}', Reason.BAD_TS),
         (b'{"id": 1, "y": 1, "z": 1}', Reason.UNKNOWN_KEY),
         (orjson.dumps({"id": "é" * 129, "y": 1}), Reason.BAD_ID),
+        (b'{"x": {"a": 1}, "meta": 3}', Reason.BAD_META),
+        (b'{"x": {"a": 1}, "meta": [{"a": 1}]}', Reason.BAD_META),
+        (b'{"x": {"a": 1}, "meta": {"a": [1]}}', Reason.BAD_META),
+        (b'{"x": {"a": 1}, "meta": {"a": {"b": 1}}}', Reason.BAD_META),
+        (b'{"x": {"a": 1}, "meta": {"a": 1e61}}', Reason.BAD_META),
+        (orjson.dumps({"x": {"a": 1}, "meta": {"a": "b" * 1025}}), Reason.BAD_META),
+        (orjson.dumps({"x": {"a": 1}, "meta": {"b" * 257: "a"}}), Reason.BAD_META),
+        (orjson.dumps({"x": {"a": 1}, "meta": {f"c{n}": n for n in range(65)}}), Reason.BAD_META),
+        (b'{"id": 1, "y": 1, "meta": {"x": 1}}', Reason.BAD_META),
+        (b'{"id": 1, "y": 1, "meta": null}', Reason.BAD_META),
     ],
 )
 def test_a_bad_message_is_rejected_whole_with_its_reason(value: bytes | None, reason: Reason) -> None:
@@ -68,6 +78,17 @@ def test_a_bad_message_is_rejected_whole_with_its_reason(value: bytes | None, re
     assert [found.reason for found in decoded.rejected] == [reason]
     assert decoded.rejected[0].index is None
     assert ("not valid JSON" if reason is Reason.NOT_JSON else "expected") in decoded.rejected[0].detail
+
+
+@pytest.mark.parametrize("beside", ["", ',{"id":1,"y":2}', ",3"], ids=["alone", "a label", "no event"])
+def test_meta_is_read_the_same_on_every_path(beside: str) -> None:
+    texts = {"name": "a" * 1024, "b" * 256: "c", **{f"c{n}": n for n in range(60)}, "yes": True}
+    whole = orjson.dumps({"x": {"a": 1}, "meta": texts | {"none": None}}).decode()
+    decoded = decode(f'[{whole},{{"x":{{"a":1}},"meta":null}}{beside}]'.encode(), LIMIT)
+    (_, one), (_, none) = decoded.events[:2]
+    assert isinstance(one, Event) and one.meta == {**texts, "none": None}
+    assert [type(value) for value in (one.meta or {}).values()][2:] == [float] * 60 + [bool, type(None)]
+    assert isinstance(none, Event) and none.meta is None
 
 
 @pytest.mark.parametrize("number", ["NaN", "-NaN", "nan", "Infinity", "-Infinity", "1e400", "-1e400"])
@@ -179,8 +200,8 @@ ELEMENTS = st.one_of(
     ATOMS,
     st.lists(
         st.one_of(
-            st.tuples(st.just("x"), FEATURES | ATOMS),
-            st.tuples(st.sampled_from(["id", "y", "ts", "x", "z"]), ATOMS),
+            st.tuples(st.sampled_from(["x", "x", "meta"]), FEATURES | ATOMS),
+            st.tuples(st.sampled_from(["id", "y", "ts", "x", "z", "meta"]), ATOMS),
         ),
         max_size=5,
     ).map(lambda pairs: "{" + ",".join(f'"{name}" : {value}' for name, value in pairs) + "}"),
@@ -339,6 +360,7 @@ PIECES = [
     *(b'{"}}', b"}", b"{", b'"}', b'{"', b"", b" ", b"\xff", b'{"x":{"a":1}} ', b' {"x":{"a":1}}'),
     *(b'{"x":{"a":1},"id":"%b"}' % (b"c" * 300), b'{"x":{"a":1e400}}', b'{"x":{"a":1},"ts":99999999999999999999}'),
     *(b'{"x":{"a":1},"id":%b}' % (b"9" * 257), b'{"id":-%b,"y":"b"}' % (b"9" * 256)),
+    *(b'{"x":{"a":1},"meta":{"x":"b"}}', b'{"id":7,"y":"b","meta":{"x":1}}', b'{"x":{"a":1},"meta":{"a":1}'),
     b'{"x":{"a":"%b"}}' % (b"b" * 400),
 ]  # fmt: skip
 """Messages, and parts of them that are messages of a client that means harm."""

@@ -137,7 +137,7 @@ ANOTHER = {
     "explain.methods": "ipdp", "drift.watch": "loss", "drift.detector": "kswin", "novelty.held": "0.5",
     "worker.heartbeat_seconds": "77", "notify.page": "https://page.example.org/",
     "intake.where": "a=b", "intake.labels_where": "a=b", "intake.features": "a", "intake.id": "@key",
-    "intake.stream": "@key", "intake.ts": "a", "intake.types": "a=text",
+    "intake.meta": "a", "intake.stream": "@key", "intake.ts": "a", "intake.types": "a=text",
     "intake.labels_format": "json", "intake.registry": "https://registry.example.org",
     "notify.statuses": "over", "notify.verdicts": "unclear",
     "avro.registry": "https://registry.example.org", "avro.topics": "drift",

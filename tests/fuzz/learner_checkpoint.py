@@ -50,6 +50,7 @@ class LearnerCheckpoints(Target):
             assignments=[
                 *(f"explain.methods={methods}", "explain.reservoir=20", "topics.events=1", f"model.name={model}"),
                 *("labels.estimate=50", "model.task=classification", f"explain.unlabelled={str(unlabelled).lower()}"),
+                *("groups.by=t,flag", "groups.every=50", "groups.window=60"),
             ]
         )
         core = PartitionLearner(0, settings)

@@ -10,7 +10,7 @@ from tests.support.every_output import extreme_messages, through_every_output
 _SETTINGS = (
     "topics.events=1", "explain.reservoir=3", "publish.every=5", "snapshot.doubling=4", "snapshot.cadence=10",
     "explain.methods=ipfi,ipdp,novelty", "drift.grace=5", "labels.estimate=5", "novelty.window=10000",
-    "limits.waiting_bytes=4096", "limits.streams=2",
+    "limits.waiting_bytes=4096", "limits.streams=2", "groups.by=m,a", "groups.every=3", "groups.least=2",
 )  # fmt: skip
 _TASKS = ("classification", "regression")
 

@@ -102,6 +102,9 @@ def extreme_event(chance: random.Random, task: str, *, tame: float = 0.7) -> dic
     usual = chance.choice(("a", "b", None)) if task == "classification" else chance.choice((1.5, chance.random(), None))
     if (y := one(usual, CLASSES if task == "classification" else TARGETS)) is not None:
         made["y"] = y
+    if chance.random() < 0.3:
+        meta = {"m": one(chance.choice("fm"), (*NUMBERS, *TEXTS)), chance.choice(NAMES): chance.choice(TEXTS)}
+        made["meta"] = one(meta, ({}, None, [], {"m": [1]}, {"m": {}}))
     if chance.random() < 0.1 and "y" in made:  # a label
         del made["x"]
     return made

@@ -20,6 +20,7 @@ from glasstream_topics import (
     effects,
     events,
     events_dead,
+    groups,
     importance,
     incidents,
     labels,
@@ -47,6 +48,40 @@ def event() -> bytes:
 
 def array_of_events() -> bytes:
     return events.encode([{"x": {"age": 31.5, "new": True}, "y": 1}, {"x": {"age": -1e-9}, "id": 12}])
+
+
+def event_with_meta() -> bytes:
+    meta = {"sex": "f", "branch": 7, "staff": False, "note": None}
+    return events.encode({"x": {"age": 31.5}, "y": "a", "meta": meta})
+
+
+def group_record(*, regression: bool = False) -> bytes:
+    def mean(of: int, value: float) -> groups.Mean:
+        return groups.Mean(of, value, value - 0.125, value + 0.125)
+
+    def group(value: str, of: int) -> groups.Group:
+        if regression:
+            return groups.Group("value", mean(of, 0.5), value, error=mean(of, 0.25))
+        rates = [mean(of, 0.25), groups.Mean(3)]
+        return groups.Group("value", mean(of, 0.5), value, mean(of, 0.75), None, rates, rates, rates)
+
+    kinds = [groups.Group("other", groups.Mean(2)), groups.Group("missing", groups.Mean(1))]
+    differences = [] if regression else [groups.Differences(0.25, 0.5), groups.Differences()]
+    largest = (None, None) if regression else (0.25, 0.5)
+    return groups.encode(
+        epoch=0,
+        stream="loans",
+        seq=712,
+        attribute="sex",
+        loss="squared" if regression else "brier",
+        classes=[] if regression else ["paid", "lost"],
+        more_classes=False,
+        least=30,
+        level=0.95,
+        left_out=1,
+        window=groups.Summary(60, [group("f", 60)]),
+        total=groups.Summary(703, [group("f", 300), group("m", 400), *kinds], differences, *largest, 0.125),
+    )
 
 
 def dead_letter() -> bytes:
@@ -574,6 +609,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "events.v1.labelled.json": lambda: events.encode([{"x": {"age": 31.5}, "id": 12}, {"id": 12, "y": 1.5}]),
     "labels.v1.one.json": lambda: labels.encode({"id": 12, "y": True, "ts": 1_700_000_000_000}),
     "labels.v1.array.json": lambda: labels.encode([{"id": "e-1", "y": "a"}, {"id": 12, "y": 1.5}]),
+    "events.v2.meta.json": event_with_meta,
     "events.dead.v1.headers.txt": dead_letter,
     "events.dead.v1.cut.txt": large_dead_letter,
     "predictions.v1.json": prediction,
@@ -581,6 +617,8 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "predictions.v1.nothing.json": prediction_of_nothing,
     "predictions.v1.ts.json": prediction_with_a_time,
     "predictions.v1.estimates.json": prediction_with_estimates,
+    "groups.v1.json": group_record,
+    "groups.v1.regression.json": lambda: group_record(regression=True),
     "importance.v1.json": estimate,
     "importance.v1.isage.json": estimate_of_isage,
     "drift.v1.json": alarm,

@@ -16,8 +16,8 @@ def of(role: str, kind: str, avro: tuple[Topic, ...] = ()) -> dict[str, Grant]:
 
 def test_a_consumer_reads_what_is_published_and_no_events_or_internal_records() -> None:
     read = {name for name, grant in of("consumer", "topic").items() if grant.operations == ("read",)}
-    names = ("events.dead", "predictions", "importance", "effects", "attributions", "drift", "incidents", "novelty")
-    assert read == {f"p.{name}" for name in names}
+    names = ("importance", "effects", "attributions", "drift", "incidents", "novelty")
+    assert read == {f"p.{name}" for name in ("events.dead", "predictions", "groups", *names)}
 
 
 def test_only_one_role_writes_each_topic_but_four() -> None:

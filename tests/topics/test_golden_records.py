@@ -15,6 +15,7 @@ from glasstream_topics import (
     effects,
     events,
     events_dead,
+    groups,
     importance,
     incidents,
     labels,
@@ -49,6 +50,7 @@ from tests.support.golden_records import (
     explained,
     failed,
     fields,
+    group_record,
     incident,
     learner_partition,
     learner_stream,
@@ -95,6 +97,10 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
         *("alternatives", "features", "loss_name", "loss_before", "loss_after", "summary", "evidence"),
         *("rule", "muted"),
     ]
+    assert fields(group_record()) == [
+        *("schema_version", "epoch", "stream", "seq", "attribute", "loss", "classes", "more_classes", "least", "level"),
+        *("left_out", "window", "total"),
+    ]
     scored = [
         *("schema_version", "epoch", "stream", "seq", "id", "indicator", "baseline", "threshold", "flagged"),
         "map_version",
@@ -106,6 +112,8 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
 def test_events_are_read() -> None:
     (one,) = events.decode(checked_in("events.v1.one.json"))
     assert one == events.Event(x={"age": 31.0, "car": "Škoda", "new": None}, id="e-1", ts=1700000000000, y="a")
+    (with_meta,) = events.decode(checked_in("events.v2.meta.json"))
+    assert with_meta.meta == {"sex": "f", "branch": 7.0, "staff": False, "note": None}
     two = events.decode(checked_in("events.v1.array.json"))
     assert two == [events.Event(x={"age": 31.5, "new": True}, y=1), events.Event(x={"age": -1e-9}, id=12)]
     assert events.is_flush(checked_in("events.v1.flush.json"))
@@ -211,6 +219,17 @@ def test_drift_is_read() -> None:
     assert curves.detector == drift.Detector("adwin", {"delta": 0.0625, "grace_period": 500})
     loss = drift.decode(checked_in("drift.v1.loss.json"))
     assert (loss.feature, loss.method, loss.curve_before, loss.curve_after) == (None, None, None, None)
+
+
+def test_groups_are_read() -> None:
+    one = groups.decode(checked_in("groups.v1.json"))
+    assert (one.attribute, one.total.rows, one.total.equalized_odds_difference) == ("sex", 703, 0.5)
+    assert [(group.kind, group.value, group.loss.of) for group in one.total.groups] == [
+        ("value", "f", 300), ("value", "m", 400), ("other", None, 2), ("missing", None, 1),
+    ]  # fmt: skip
+    assert one.total.groups[0].true_positive_rate == [groups.Mean(300, 0.25, 0.125, 0.375), groups.Mean(3)]
+    two = groups.decode(checked_in("groups.v1.regression.json"))
+    assert two.total.groups[0].error == groups.Mean(300, 0.25, 0.125, 0.375) and two.classes == []
 
 
 def test_incidents_are_read() -> None:

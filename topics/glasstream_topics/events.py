@@ -21,12 +21,31 @@ from glasstream_topics.labels import Label
 from glasstream_topics.murmur2 import crc32_partition, murmur2_partition
 from glasstream_topics.record import Messages, encode_record
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 LARGEST: Final = 1e60
 """Largest absolute value of a number. Estimates contain fourth powers, which would overflow for larger values."""
 
 Value = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | str | bool | None
+
+META_COLUMNS: Final = 64
+"""Largest number of columns of `meta`."""
+META_NAME: Final = 256
+"""Longest name of a column of `meta`, in characters."""
+META_TEXT: Final = 1_024
+"""Longest text in `meta`, in characters."""
+
+Meta = Annotated[
+    dict[
+        Annotated[str, msgspec.Meta(max_length=META_NAME)],
+        Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+        | Annotated[str, msgspec.Meta(max_length=META_TEXT)]
+        | bool
+        | None,
+    ],
+    msgspec.Meta(max_length=META_COLUMNS),
+]
+"""Columns of an event that are no features."""
 
 
 class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
@@ -44,12 +63,16 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=F
     y
         the target. If it is absent or null, the event is predicted but not learned, unless a label with its `id`
         follows. For regression it lies within ±1e60.
+    meta
+        columns that the model never sees, by name: numbers within ±1e60, texts of up to 1,024 characters, booleans or
+        null; at most 64, with names of up to 256 characters. `groups.by` can name them.
     """
 
     x: Annotated[dict[str, Value], msgspec.Meta(min_length=1)]
     id: Annotated[str, msgspec.Meta(max_length=256)] | int | None = None
     ts: int | None = None
     y: int | float | str | bool | None = None
+    meta: Meta | None = None
 
 
 FLUSH: Final = b'{"flush":true}'
@@ -76,12 +99,13 @@ class _Element(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     id: Annotated[str, msgspec.Meta(max_length=256)] | int | None = None
     ts: int | None = None
     y: int | float | str | bool | None = None
+    meta: Meta | msgspec.UnsetType | None = msgspec.UNSET
 
     def read(self) -> Event | Label:
         if self.x is not msgspec.UNSET:
-            return Event(self.x, self.id, self.ts, self.y)
-        if self.id is None or self.y is None:
-            raise RecordError("events: expected `x`, or the `id` and the `y` of a label")
+            return Event(self.x, self.id, self.ts, self.y, None if self.meta is msgspec.UNSET else self.meta)
+        if self.id is None or self.y is None or self.meta is not msgspec.UNSET:
+            raise RecordError("events: expected `x`, or only the `id` and the `y` of a label")
         return Label(self.id, self.y, self.ts)
 
 

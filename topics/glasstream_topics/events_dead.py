@@ -55,6 +55,7 @@ class Reason(StrEnum):
     BAD_ID = "bad_id"
     BAD_TS = "bad_ts"
     BAD_TARGET = "bad_target"
+    BAD_META = "bad_meta"
     TARGET_KIND = "target_kind"
     LABEL_TOO_LONG = "label_too_long"
     TOO_MANY_CLASSES = "too_many_classes"

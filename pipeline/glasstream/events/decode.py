@@ -21,7 +21,7 @@ from glasstream.events.features import Value
 from glasstream.events.json_advice import json_advice
 from glasstream_topics import events
 from glasstream_topics.errors import RecordError
-from glasstream_topics.events import LARGEST, Event
+from glasstream_topics.events import LARGEST, META_COLUMNS, META_NAME, META_TEXT, Event
 from glasstream_topics.events_dead import Reason
 from glasstream_topics.labels import Label
 
@@ -250,12 +250,15 @@ def _examine(element: Any) -> Event | Label | tuple[Reason, str]:
     unknown = sorted(element.keys() - _KEYS)
     if unknown:
         found = ", ".join(map(repr, unknown[:3]))
-        return Reason.UNKNOWN_KEY, f"expected only the keys id, ts, x and y, got also {found}; features belong in `x`"
+        keys = "id, meta, ts, x and y"
+        return Reason.UNKNOWN_KEY, f"expected only the keys {keys}, got also {found}; features belong in `x`"
     event_id, ts, y = element.get("id"), element.get("ts"), element.get("y")
     wrong = wrong_beside_x(event_id, ts, y)
     if "x" not in element and "y" in element and event_id is not None:
         if y is None:
             return wrong or (Reason.BAD_TARGET, "expected the `y` of a label to be a number, text or boolean, got null")
+        if "meta" in element:
+            return wrong or (Reason.BAD_META, "expected no `meta` on a label, got one; send it with the event")
         return wrong or Label(event_id, y, ts)
     x = element.get("x")
     if x is None:
@@ -263,7 +266,10 @@ def _examine(element: Any) -> Event | Label | tuple[Reason, str]:
     features = features_of(x)
     if isinstance(features, tuple):
         return features
-    return wrong or Event(x=features, id=event_id, ts=ts, y=y)
+    meta = meta_of(element.get("meta"))
+    if isinstance(meta, tuple):
+        return wrong or meta
+    return wrong or Event(x=features, id=event_id, ts=ts, y=y, meta=meta)
 
 
 def features_of(x: Any) -> dict[str, Value] | tuple[Reason, str]:
@@ -279,20 +285,47 @@ def features_of(x: Any) -> dict[str, Value] | tuple[Reason, str]:
     if not x:
         return Reason.EMPTY_X, "expected at least one feature in `x`, got none"
     features: dict[str, Value] = {}
-    for name, feature in x.items():
-        if isinstance(feature, (dict, list)):
+    for name, value in x.items():
+        if isinstance(value, (dict, list)):
             return (
                 Reason.NESTED_VALUE,
-                f"expected a number, text, boolean or null in `x`, got {_kind(feature)} in {name!r}",
+                f"expected a number, text, boolean or null in `x`, got {_kind(value)} in {name!r}",
             )
-        number = _number(feature)
-        if number is None:
-            features[name] = feature
-        elif abs(number) <= LARGEST:
-            features[name] = number
-        else:
+        features[name] = number = _number_or_other(value)
+        if type(number) is float and abs(number) > LARGEST:
             return Reason.NOT_FINITE, f"expected numbers within ±{LARGEST:g}, got a larger one in {name!r}"
     return features
+
+
+def meta_of(meta: Any) -> dict[str, Value] | tuple[Reason, str] | None:
+    """Return `meta` with its numbers as floats, or the reason why no event can have it.
+
+    Parameters
+    ----------
+    meta
+        Value of `meta` as Python has it after JSON was decoded.
+    """
+    if meta is None:
+        return None
+    if not isinstance(meta, dict):
+        return Reason.BAD_META, f"expected `meta` to be an object of columns, got {_kind(meta)}"
+    if len(meta) > META_COLUMNS:
+        return Reason.BAD_META, f"expected at most {META_COLUMNS} columns in `meta`, got {len(meta)}"
+    columns: dict[str, Value] = {}
+    for name, value in meta.items():
+        wanted = got = ""
+        if len(name) > META_NAME:
+            wanted, got = f"names of at most {META_NAME} characters in `meta`", f"one of {len(name)}"
+        elif isinstance(value, (dict, list)):
+            wanted, got = "a number, text, boolean or null in `meta`", _kind(value)
+        elif isinstance(value, str) and len(value) > META_TEXT:
+            wanted, got = f"texts of at most {META_TEXT:,} characters in `meta`", f"one of {len(value):,}"
+        columns[name] = number = _number_or_other(value)
+        if type(number) is float and abs(number) > LARGEST:
+            wanted, got = f"numbers within ±{LARGEST:g} in `meta`", "a larger one"
+        if wanted:
+            return Reason.BAD_META, f"expected {wanted}, got {got} in {name!r:.60}"
+    return columns
 
 
 def wrong_beside_x(event_id: Any, ts: Any, y: Any) -> tuple[Reason, str] | None:
@@ -313,9 +346,10 @@ def wrong_beside_x(event_id: Any, ts: Any, y: Any) -> tuple[Reason, str] | None:
     return None
 
 
-def _number(value: Any) -> float | None:
+def _number_or_other(value: Any) -> Any:
+    """Return a number as a float, however large it is, and any other value as it is."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
+        return value
     try:
         return float(value)
     except OverflowError:

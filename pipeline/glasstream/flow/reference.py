@@ -80,6 +80,8 @@ class Reference:
         self.notices += outbox.notices
         for _, record in outbox.predictions:
             yield "predictions", record
+        for _, record in outbox.groups:
+            yield "groups", record
         for rejections in dead:
             yield "events.dead", dead_letter(rejections, self.settings.limits.dead_bytes).as_json()
         for block in chain.from_iterable(map(pieces, outbox.requests)):

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from glasstream.base.changes import Changes, ChangesBoth, ChangesExplanations, ChangesNothing, keys
 from glasstream.detect.drift.settings import DriftSettings
+from glasstream.detect.groups.settings import GroupSettings
 from glasstream.detect.novelty.settings import NoveltySettings
 from glasstream.events.limits import IngestLimits
 from glasstream.events.mapping.settings import IntakeSettings, RegistryAddress
@@ -319,6 +320,7 @@ class Settings(MethodSections, frozen=True, kw_only=True, forbid_unknown_fields=
     labels: Labels = Labels()
     drift: DriftSettings = DriftSettings()
     novelty: NoveltySettings = NoveltySettings()
+    groups: GroupSettings = GroupSettings()
     snapshot: Schedule = Schedule()
     checkpoint: Checkpoint = Checkpoint()
     publish: Publish = Publish()

@@ -64,6 +64,28 @@ def test_an_empty_text_is_a_missing_number_boolean_or_label(types: str | None) -
     assert refused({"paid": "", "id": "a"}, labels_id="id", labels_target="paid", labels=True)[0] == "bad_target"
 
 
+def test_fields_become_meta_as_they_are_and_no_features() -> None:
+    document = {"age": 41, "sex": "f", "address": {"region": 7, "street": "x"}, "staff": None}
+    assert mapped(document, meta="sex,place=/address/region,staff,none")[1] == {
+        "x": {"age": 41, "address.street": "x"},
+        "meta": {"sex": "f", "place": 7},
+        "id": "loans[2]@41",
+        "ts": 1_700,
+    }
+    assert mapped(document, features="*,sex", meta="sex")[1]["x"]["sex"] == "f"
+    cells = {"age": "41", "sex": " ", "zip": "01067"}
+    assert mapped(cells, format="csv", columns="age,sex,zip", meta="sex,zip")[1]["meta"] == {"zip": "01067"}
+    for value in ([1], {"a": 1}, 1e61, float("nan"), "x" * 1025, b"x"):
+        reason, detail = refused({"age": 41, "sex": value}, meta="sex")
+        assert reason == "bad_meta" and detail.startswith("sex: expected a boolean, a number within")
+
+
+@pytest.mark.parametrize("meta", ["*", "-a", "a,a", "", "@key", ",".join(f"c{n}" for n in range(65)), "a" * 257])
+def test_meta_names_fields_only(meta: str) -> None:
+    with pytest.raises(SettingsError, match="meta: expected"):
+        IntakeSettings(topics="loans", meta=meta)
+
+
 def test_each_part_comes_from_where_the_settings_say() -> None:
     document = {
         "who": {"id": 7, "shop": "a"},

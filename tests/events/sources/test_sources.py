@@ -225,6 +225,28 @@ def test_columns_can_be_left_out(tmp_path: Path) -> None:
         make_source(None, None, None, None, 1, Asked(), (), ["a"])
 
 
+def test_columns_can_become_meta(tmp_path: Path) -> None:
+    path = csv(tmp_path, "a,sex,zip,y\n1,f,01067,u\n2,,01069,v\n")
+    source = make_source(path, "y", "s", None, 1, Asked(), meta=("sex,zip",))
+    source.look(None)
+    assert source.features == ["a"]
+    assert [(event["x"], event.get("meta")) for event in source.events()] == [
+        ({"a": 1.0}, {"sex": "f", "zip": "01067"}),
+        ({"a": 2.0}, {"zip": "01069"}),
+    ]
+    for meta, error in (
+        ("c", "has no column 'c', of --meta; its columns are a, sex, zip, y"),
+        ("sex,y", "--meta: expected columns other than the target and those of --drop, got 'y'"),
+        ("sex,zip,a", "expected at least one column in addition to the target and --meta, got none"),
+    ):
+        with pytest.raises(InputError, match=error):
+            make_source(path, "y", "s", None, 1, Asked(), meta=(meta,)).look(None)
+    with pytest.raises(InputError, match="--meta: expected columns other than the target and those of --drop"):
+        make_source(path, "y", "s", None, 1, Asked(), (), ["sex"], meta=("sex",)).look(None)
+    with pytest.raises(InputError, match="--meta: it needs --csv"):
+        make_source(None, None, None, None, 1, Asked(), meta=("sex",))
+
+
 def test_columns_without_a_name_can_be_left_out(tmp_path: Path) -> None:
     path = csv(tmp_path, ",a,y, \n0,1,u,\n1,2,v,\n")
     with pytest.raises(

@@ -32,8 +32,12 @@ MODELS = {
     "expected performance": (
         *("model.name=tests.support.eager:plain_tree", "model.task=classification", "labels.estimate=10"),
     ),
+    "groups": (
+        *("model.name=tests.support.eager:plain_tree", "model.task=classification"),
+        *("groups.by=day,open,late,f0", "groups.every=7", "groups.window=20", "groups.least=3"),
+    ),
 }
-every_model = pytest.mark.parametrize("model", some(["linear", "tree"], list(MODELS), pytest.mark.slow))
+every_model = pytest.mark.parametrize("model", some(["linear", "tree", "groups"], list(MODELS), pytest.mark.slow))
 SIZES = (1, 7, 100, None)
 """Events in a message; None for any number of them."""
 
@@ -56,6 +60,7 @@ class Published:
 
     def __init__(self) -> None:
         self.predictions: dict[str, list[bytes]] = {}
+        self.groups: dict[str, list[bytes]] = {}
         self.rows: dict[tuple[str, int, int], tuple[Any, ...]] = {}
         self.marks: list[tuple[str, int, int, bool]] = []
         self.snapshots: list[tuple[str, int, int, Any]] = []
@@ -69,6 +74,8 @@ class Published:
         outbox, dead = learner.take_outbox()
         for stream, record in outbox.predictions:
             self.predictions.setdefault(stream, []).append(record)
+        for stream, record in outbox.groups:
+            self.groups.setdefault(stream, []).append(record)
         for one in outbox.snapshots:
             self.snapshots.append((one.stream, one.epoch, one.version, repr(plain(content(one.predictor)))))
         for rejections in dead:
@@ -89,7 +96,7 @@ class Published:
                 )
 
     def of(self) -> tuple[Any, ...]:
-        return self.predictions, self.rows, sorted(self.marks), sorted(self.snapshots), self.dead
+        return self.predictions, self.groups, self.rows, sorted(self.marks), sorted(self.snapshots), self.dead
 
 
 def mixed(seed: int) -> list[Message]:
@@ -201,6 +208,7 @@ def test_a_successor_publishes_exactly_what_follows_any_stop(model: str, seed: i
     after.take(second)
     for name, records in whole.predictions.items():
         assert before.predictions.get(name, []) + after.predictions.get(name, []) == records
+        assert before.groups.get(name, []) + after.groups.get(name, []) == whole.groups.get(name, [])
     assert before.rows.keys().isdisjoint(after.rows) and before.rows | after.rows == whole.rows
     assert before.dead + after.dead == whole.dead
 

@@ -30,12 +30,13 @@ from tests.support.learner_checkpoints import checkpoint_of
 from tests.support.live_models import resealed
 from tests.support.onnx_exports import FRAME, exported
 
+GROUPED = ("groups.by=on,town,late", "groups.window=40", "groups.every=7")
 MODELS = {
     "linear": ["model.name=linear"],
-    "three classes": ["model.name=linear"],
+    "three classes": ["model.name=linear", *GROUPED],
     "tree": ["model.name=tree"],
     "forest": ["model.name=forest", "ipdp.grid=extremes", "snapshot.target=0.05"],
-    "regression": ["model.name=tree"],
+    "regression": ["model.name=tree", *GROUPED],
     "trained": ["explain.reservoir=10"],
 }
 every_model = pytest.mark.parametrize("model", MODELS)

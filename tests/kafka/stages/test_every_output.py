@@ -18,6 +18,7 @@ from tests.support.examples import examples
 SETTINGS = (
     "topics.events=1", "explain.reservoir=5", "publish.every=10", "snapshot.doubling=8", "snapshot.cadence=20",
     "explain.methods=ipfi,ipdp,novelty", "drift.grace=20", "labels.estimate=10", "novelty.window=10000",
+    "groups.by=m,a", "groups.every=5", "groups.least=2",
 )  # fmt: skip
 
 

@@ -33,18 +33,27 @@ from tests.support.pipeline_settings import PUBLIC, WATCHED, settings
 
 UNLABELLED = ("explain.unlabelled=true", "explain.methods=ipfi,ipdp", "drift.grace=20", "drift.delta=0.3")
 ATTRIBUTED = ("model.name=tree", "explain.methods=ipfi,attributions", "attributions.rows=8", "attributions.refresh=15")
+GROUPED = ("groups.by=sex,branch", "groups.every=15", "groups.window=25", "groups.least=5", "labels.window=60")
 STREAMS = (b"one", b"two", b"four")
 """Streams that do not all lie on one partition."""
 
 
 def log(
-    count: int, *, late: bool = False, reset: bool = False, never: bool = False, alone: bool = False
+    count: int,
+    *,
+    late: bool = False,
+    reset: bool = False,
+    never: bool = False,
+    alone: bool = False,
+    meta: bool = False,
 ) -> list[tuple[bytes | None, bytes | None]]:
     """Events of three streams in turn, some messages that hold none, and a flush mark of each.
 
     With `alone`, each event or label is a message.
     """
     made = [event(number) for number in range(count)]
+    for one in made if meta else ():
+        one["meta"] = {"sex": "fm"[one["id"] % 2], "branch": one["id"] % 30}
     for one in made[::5] if never else ():
         del one["y"]
     sent = apart(made, delays("random:30", count)) if late else made
@@ -68,6 +77,7 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, bool]]] = {
     "effects of events without labels": (UNLABELLED, {"late": True, "never": True}),
     "attributions": (ATTRIBUTED, {"late": True, "never": True, "reset": True}),
     "a reset mark": ((), {"reset": True}),
+    "groups": (GROUPED, {"late": True, "never": True, "reset": True, "meta": True}),
     "novelty": (WATCHED, {}),
 }
 
@@ -95,6 +105,8 @@ def test_whatever_happens_the_records_are_those_of_the_plain_loop(case: str, see
         if any(one.startswith("labels.estimate") for one in more):
             records = b"".join(b"".join(values) for values in pipeline.published("predictions").values())
             assert records.count(b'"realised"') > 2 * len(STREAMS)
+        if more == GROUPED:
+            assert all(len(values) > 4 for values in pipeline.published("groups").values())
     assert len(happened) > 6, happened
 
 

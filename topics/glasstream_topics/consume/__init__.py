@@ -15,6 +15,7 @@ from typing import Literal, TypedDict, Unpack
 from glasstream_topics import attributions as attributions_topic
 from glasstream_topics import drift as drift_topic
 from glasstream_topics import effects as effects_topic
+from glasstream_topics import groups as groups_topic
 from glasstream_topics import importance as importance_topic
 from glasstream_topics import incidents as incidents_topic
 from glasstream_topics import novelty as novelty_topic
@@ -24,6 +25,7 @@ from glasstream_topics.consume.reader import Origin, Reader
 from glasstream_topics.consume.records import Records
 from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
+from glasstream_topics.groups import Groups
 from glasstream_topics.importance import Importance
 from glasstream_topics.incidents import Incident
 from glasstream_topics.novelty import Novelty
@@ -36,6 +38,7 @@ __all__ = [
     "attributions",
     "drift",
     "effects",
+    "groups",
     "importance",
     "incidents",
     "novelty",
@@ -131,6 +134,14 @@ def attributions(bootstrap: str, **options: Unpack[Options]) -> Reader[Attributi
 def drift(bootstrap: str, **options: Unpack[Options]) -> Reader[Drift]:
     """Read drift alarms: the records of `drift`. Parameters and errors are those of `importance`."""
     return Reader(Records(drift_topic.JSON), bootstrap, **options)
+
+
+def groups(bootstrap: str, **options: Unpack[Options]) -> Reader[Groups]:
+    """Read how good the model is for groups of rows: the records of `groups`.
+
+    Parameters and errors are those of `importance`.
+    """
+    return Reader(Records(groups_topic.JSON), bootstrap, **options)
 
 
 def incidents(bootstrap: str, **options: Unpack[Options]) -> Reader[Incident]:

@@ -60,6 +60,7 @@ def make_source(
     types: Iterable[str] = (),
     drop: Collection[str] = (),
     declared: Mapping[str, Kind] | None = None,
+    meta: Iterable[str] = (),
 ) -> Source:
     """Build a source from a CSV file or the bundled stream, with a change if the options ask for one.
 
@@ -71,6 +72,8 @@ def make_source(
         Columns to leave out.
     declared
         Kinds of the columns that a model declares.
+    meta
+        Values of `--meta`.
 
     Raises
     ------
@@ -82,7 +85,8 @@ def make_source(
     if csv_file is not None and target is None:
         raise InputError("--csv: it needs --target NAME, the column to predict")
     kinds = parse_types(types)
-    for option, value in (("--types", kinds), ("--drop", drop)):
+    columns = [name for text in meta for name in text.split(",")]
+    for option, value in (("--types", kinds), ("--drop", drop), ("--meta", columns)):
         if csv_file is None and value:
             raise InputError(f"{option}: it needs --csv FILE")
     if stream == "":
@@ -97,7 +101,7 @@ def make_source(
         moves = asked.swap is None
         source = BundledStream(seed, many or BUNDLED_ROWS, name, change if moves else None, changes=moves)
     else:
-        source = CsvFile(csv_file, target, name, rows, kinds, declared or {}, drop)
+        source = CsvFile(csv_file, target, name, rows, kinds, declared or {}, drop, columns)
     if asked.swap is None or change is None:
         return source
     return Swapped(source, _two(asked.swap), change)

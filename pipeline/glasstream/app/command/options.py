@@ -105,6 +105,13 @@ def source_options(command: F) -> F:
             type=click.IntRange(min=1),
             help="Stop after this many events.  [default: the whole file, or 20,000 of the bundled stream]",
         ),
+        click.option(
+            "--meta",
+            multiple=True,
+            metavar="COLUMN,...",
+            help="Columns of the CSV file that the model does not see, and by which `groups.by` can group. Can be "
+            "repeated.",
+        ),
         drop_option,
         types_option,
         click.option("--target", help="Column of the CSV file that the model predicts."),

@@ -22,6 +22,7 @@ def produce(
     target: str | None,
     types: tuple[str, ...],
     drop: tuple[str, ...],
+    meta: tuple[str, ...],
     rows: int | None,
     seed: int | None,
     stream: str | None,
@@ -41,7 +42,7 @@ def produce(
     settings = load_settings(common, {"seed": seed})
     expect_broker(settings)
     source = delay_labels(
-        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width), types, drop),
+        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width), types, drop, meta=meta),
         label_delay,
         settings,
     )

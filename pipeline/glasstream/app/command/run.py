@@ -59,6 +59,7 @@ def run(
     target: str | None,
     types: tuple[str, ...],
     drop: tuple[str, ...],
+    meta: tuple[str, ...],
     task: str | None,
     model: str | None,
     explain: str | None,
@@ -94,11 +95,8 @@ def run(
     )
     expect_plan(settings, explainers, out, data, page=page)
     asked = Asked(swap, at, width)
-    source = delay_labels(
-        make_source(csv_file, target, stream, rows, settings.seed, asked, types, drop, _declared(settings)),
-        label_delay,
-        settings,
-    )
+    source = make_source(csv_file, target, stream, rows, settings.seed, asked, types, drop, _declared(settings), meta)
+    source = delay_labels(source, label_delay, settings)
     console = standard_console()
     settings = _looked_at(source, settings, console)
     plan = Plan(

@@ -11,12 +11,13 @@ import orjson
 from rich.console import Console
 from rich.text import Text
 
-from glasstream.app.runner.tables import History, effects_table, importance_table, number
+from glasstream.app.runner.tables import History, effects_table, groups_table, importance_table, number
 from glasstream.base.errors import InputError
 from glasstream.detect.baselines import ROLLING, Baselines, CompactBaselines, Standing
-from glasstream_topics import drift, effects, events_dead, importance, incidents, novelty, predictions
+from glasstream_topics import drift, effects, events_dead, groups, importance, incidents, novelty, predictions
 from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
+from glasstream_topics.groups import Groups
 from glasstream_topics.importance import Importance
 from glasstream_topics.incidents import Incident
 from glasstream_topics.methods import LABELLED, METHODS, meaning_of
@@ -97,6 +98,8 @@ class _Stream:
     """Pairs (row, feature) of alarms; the feature is None for alarms of the loss."""
     incidents: dict[int, Incident] = field(default_factory=dict)
     """Newest record of each incident, by its number."""
+    groups: dict[str, Groups] = field(default_factory=dict)
+    """Newest record of each attribute."""
     scored: int = 0
     flagged: int = 0
     novelty_alarms: list[int] = field(default_factory=list)
@@ -255,6 +258,7 @@ class Report:
             elif labelled:
                 few = f": too few labelled events ({labelled:,}; see explain.reservoir and explain.start)"
             self._say(f"{name}: {counted}, {stream.metric_text()}; no explanations{few}")
+            self._tell_groups(name, stream)
             self._tell_novelty(stream)
             return
         # First of all, because nothing below holds for such a model.
@@ -279,6 +283,7 @@ class Report:
         if (newest := stream.newest()) is not None:
             self._tell_standing(newest, f" over the last {newest.events:,} events")
         self._tell_expected(stream.estimate)
+        self._tell_groups(name, stream)
         self._tell_changes(stream)
         self._tell_novelty(stream)
 
@@ -350,6 +355,22 @@ class Report:
             line += f"; the interval contained the observed accuracy in {inside}"
         self._say(line)
 
+    def _tell_groups(self, name: str, stream: _Stream) -> None:
+        for newest in stream.groups.values():
+            self._console.print(groups_table(name, newest), crop=False)
+            total = newest.total
+            differences = [
+                f"{words} {number(value)}"
+                for words, value in (
+                    ("demographic parity", total.demographic_parity_difference),
+                    ("equalized odds", total.equalized_odds_difference),
+                    (f"{newest.loss} loss", total.loss_difference),
+                )
+                if value is not None
+            ]
+            found = ", ".join(differences) or f"none, because fewer than two groups have {newest.least:,} rows"
+            self._say(f"differences between the groups of {newest.attribute}: {found}")
+
     def _tell_novelty(self, stream: _Stream) -> None:
         if not self._novelty:
             return
@@ -370,6 +391,9 @@ class Report:
         if stream is None or epoch > stream.epoch:
             stream = self._streams[name] = _Stream(epoch)
         return stream if epoch == stream.epoch else _Stream(epoch)
+
+    def _add_groups(self, record: Groups) -> None:
+        self._stream(record.stream, record.epoch).groups[record.attribute] = record
 
     def _add_novelty(self, novel: _Novel) -> None:
         stream = self._stream(novel.stream, novel.epoch)
@@ -482,6 +506,7 @@ _TAKERS: dict[str, _Taker] = {
     drift.TOPIC.name: (drift.decode, Report._add_alarm),
     incidents.TOPIC.name: (incidents.decode, Report._add_incident),
     novelty.TOPIC.name: (msgspec.json.Decoder(_Novel).decode, Report._add_novelty),
+    groups.TOPIC.name: (groups.decode, Report._add_groups),
     events_dead.TOPIC.name: (orjson.loads, Report._add_letter),
 }
 """How to decode and add a record of each topic that the report shows."""

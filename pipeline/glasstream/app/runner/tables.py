@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glasstream_topics.effects import Effect
+from glasstream_topics.groups import Groups
 from glasstream_topics.importance import Importance
 from glasstream_topics.methods import measured_in
 
@@ -69,6 +70,25 @@ def effects_table(stream: str, effects: Iterable[Effect]) -> Table:
             cells += [number(effect.curve[place]), f"{at:.6g}" if isinstance(at, float) else str(at)]
         rows.append(cells)
     _fill(table, rows, "curves")
+    return table
+
+
+def groups_table(stream: str, newest: Groups) -> Table:
+    """Build a table of all rows of each group of an attribute."""
+    title = f"{stream}: groups by {newest.attribute}, {newest.total.rows:,} rows ({newest.level:.0%} intervals)"
+    table = Table(title=Text(title), title_justify="left")
+    measure = "accuracy" if newest.classes else "mean absolute error"
+    for place, name in enumerate((newest.attribute, "rows", measure, "interval", f"{newest.loss} loss")):
+        table.add_column(Text(name), overflow="fold", justify="left" if place == 0 else "right")
+    rows = []
+    for group in newest.total.groups:
+        mean = group.accuracy or group.error or group.loss
+        value, low, high, loss = (
+            "–" if one is None else number(one) for one in (mean.value, mean.low, mean.high, group.loss.value)
+        )
+        label = f"({group.kind})" if group.value is None else group.value
+        rows.append((label, f"{group.loss.of:,}", value, f"{low} to {high}", loss))
+    _fill(table, rows, "groups")
     return table
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from glasstream_topics.events import META_COLUMNS, META_NAME
+
 
 class Kind(StrEnum):
     """Type of a field.
@@ -150,6 +152,30 @@ def parse_features(text: str) -> Features:
     if not every and not named:
         raise ValueError(f"expected * or fields, got {text!r}")
     return Features(every, frozenset(left_out), named)
+
+
+def parse_meta(text: str | None) -> Mapping[str, Path]:
+    """Return the paths of the fields that become `meta`, by the names of its columns.
+
+    >>> parse_meta("sex,zip=/address/zip"), parse_meta(None)
+    ({'sex': ('sex',), 'zip': ('address', 'zip')}, {})
+
+    Raises
+    ------
+    ValueError
+        An item is not valid, two columns have the same name, or there are too many.
+    """
+    if text is None:
+        return {}
+    chosen = parse_features(text)
+    if chosen.every or chosen.left_out:
+        raise ValueError(f"expected fields without * and -, got {text!r}")
+    if len(chosen.named) > META_COLUMNS or max(map(len, chosen.named)) > META_NAME:
+        raise ValueError(
+            f"expected at most {META_COLUMNS} fields with names of at most {META_NAME} characters, got "
+            f"{len(chosen.named)}, {max(chosen.named, key=len)!r:.80}"
+        )
+    return chosen.named
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping as Mapped
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from glasstream.events.mapping.fields import (
     Reference,
     parse_conditions,
     parse_kinds,
+    parse_meta,
     parse_reference,
     path_text,
     value_at,
@@ -25,7 +27,7 @@ from glasstream.events.mapping.kinds import Kinds
 from glasstream.events.mapping.misfit import Misfit, shown
 from glasstream.events.mapping.settings import IntakeSettings
 from glasstream.events.message import Message
-from glasstream_topics.events import LARGEST
+from glasstream_topics.events import LARGEST, META_TEXT
 from glasstream_topics.events_dead import Reason
 
 Document = dict[str, Any]
@@ -47,6 +49,8 @@ class Rules:
         Longest name of a stream.
     where
         Conditions of the documents that are events, or labels.
+    meta
+        Fields that become `meta`, by the names of its columns.
     """
 
     features: Features | None
@@ -57,6 +61,7 @@ class Rules:
     ts_unit: str = "ms"
     stream_bytes: int = 249
     where: tuple[Condition, ...] = ()
+    meta: Mapped[str, Path] = field(default_factory=dict)
 
 
 def event_rules(settings: IntakeSettings, stream_bytes: int) -> Rules:
@@ -70,6 +75,7 @@ def event_rules(settings: IntakeSettings, stream_bytes: int) -> Rules:
         settings.ts_unit,
         stream_bytes,
         parse_conditions(settings.where),
+        parse_meta(settings.meta),
     )
 
 
@@ -125,7 +131,7 @@ class Mapping:
             for one in (rules.target, rules.id, rules.ts, rules.stream)
             if one is not None and one.path is not None
         }
-        used |= {one.path for one in rules.where if one.is_constant}
+        used |= {one.path for one in rules.where if one.is_constant} | set(rules.meta.values())
         features = rules.features
         self._every = features is not None and features.every
         self._named = {} if features is None else dict(features.named)
@@ -155,6 +161,8 @@ class Mapping:
         event: dict[str, Any] = {}
         if rules.features is not None:
             event["x"] = self._features(document)
+        if rules.meta and (meta := self._meta(document)):
+            event["meta"] = meta
         target = None if rules.target is None else self._target(document, rules.target)
         if target is not None:
             event["y"] = target
@@ -217,6 +225,25 @@ class Mapping:
                 Reason.EMPTY_X, "expected at least one field that becomes a feature (intake.features), got none"
             )
         return x
+
+    def _meta(self, document: Document) -> dict[str, Any]:
+        meta: dict[str, Any] = {}
+        for name, path in self.rules.meta.items():
+            value = value_at(document, path)
+            if value is ABSENT or value is None or (self.kinds.textual and not value.strip()):
+                continue
+            if isinstance(value, str):
+                fits = len(value) <= META_TEXT
+            else:
+                fits = isinstance(value, int | float) and -LARGEST <= value <= LARGEST
+            if not fits:
+                raise Misfit(
+                    Reason.BAD_META,
+                    f"{path_text(path)}: expected a boolean, a number within ±{LARGEST:g}, or a text of at most "
+                    f"{META_TEXT:,} characters for `meta`, got {shown(value)}",
+                )
+            meta[name] = value
+        return meta
 
     def _nested(self, document: Document, inner: Document, path: Path, x: dict[str, Any]) -> None:
         for below, value in self._leaves(inner, path):

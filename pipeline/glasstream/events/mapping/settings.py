@@ -13,6 +13,7 @@ from glasstream.events.mapping.fields import (
     parse_conditions,
     parse_features,
     parse_kinds,
+    parse_meta,
     parse_path,
     parse_reference,
 )
@@ -57,6 +58,9 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Fields that become features, separated by commas. ``*`` is all fields that no other setting uses, also those in
         nested objects, which get names such as ``customer.age``; ``-field`` leaves out a field and all below it;
         ``name=field`` renames it.
+    meta
+        Fields that become `meta`, separated by commas; ``name=field`` renames one. They are no features unless
+        `features` names them. Their values stay as they are.
     where
         Conditions of the documents that are events, separated by commas: ``type=request``, ``type=request|retry`` for
         one of several values, ``type!=heartbeat``. A field that is null or missing has an empty value. Other documents
@@ -117,6 +121,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     topics: ChangesNothing[_Topics | None] = None
     format: ChangesNothing[Format] = "json"
     features: ChangesNothing[str] = "*"
+    meta: ChangesNothing[str | None] = None
     where: ChangesNothing[str | None] = None
     target: ChangesNothing[str | None] = None
     id: ChangesNothing[str] = "@place"
@@ -148,6 +153,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if text is not None:
                 _try(found, name, partial(parse_reference, text, words))
         _try(found, "features", lambda: parse_features(self.features))
+        _try(found, "meta", lambda: parse_meta(self.meta))
         if self.records is not None:
             _try(found, "records", partial(parse_path, self.records))
         _try(found, "types", lambda: parse_kinds(self.types))

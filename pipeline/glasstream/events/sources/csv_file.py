@@ -57,6 +57,8 @@ class CsvFile:
         Kinds of columns that a model declares. They count as stated if `types` has no others.
     dropped
         Columns to leave out.
+    meta
+        Columns that become `meta` and are no features.
     """
 
     path: Path
@@ -66,6 +68,7 @@ class CsvFile:
     types: Mapping[str, Kind] = field(default_factory=dict)
     declared: Mapping[str, Kind] = field(default_factory=dict)
     dropped: Collection[str] = ()
+    meta: Collection[str] = ()
     notices: list[str] = field(default_factory=list)
     """Notices for the user about values that were reinterpreted. Reading the events can add more."""
     _columns: list[Column] = field(default_factory=list)
@@ -174,8 +177,8 @@ class CsvFile:
 
     @property
     def features(self) -> list[str]:
-        """Return the names of all columns except the target and what is left out. Call `look` first."""
-        return [column.name for column in self._columns if not column.is_target]
+        """Return the names of all columns except the target, `meta` and what is left out. Call `look` first."""
+        return [column.name for column in self._columns if not column.is_target and column.name not in self.meta]
 
     def events(self) -> Iterator[Event]:
         """Yield the events in order, and at the end add notices about what could not be used. Call `look` first.
@@ -210,6 +213,7 @@ class CsvFile:
             rows = self._rows(lines, self._header(lines))
             for number, (line, row) in enumerate(islice(rows, self.rows)):
                 x: Event = {}
+                meta: Event = {}
                 for place, column, name, kind, read in columns:
                     value = read(row[place], kind)
                     if name in small and "." in row[place]:
@@ -217,10 +221,12 @@ class CsvFile:
                     if type(value) is str and kind is not Kind.TEXT:
                         value = self._unfit(column, line, value)
                     if value is not None:
-                        x[name] = value
+                        (meta if name in self.meta else x)[name] = value
                     elif row[place]:
                         self._see_empty(column, line, row[place])
                 event: Event = {"id": number, "x": x or dict.fromkeys(features, None)}
+                if meta:
+                    event["meta"] = meta
                 if target.name in small and "." in row[at]:
                     self._see_point(target, line, row[at], small)
                 y = _label(row[at], target)
@@ -235,7 +241,7 @@ class CsvFile:
                 yield event
 
     def _header(self, lines: Iterator[tuple[int, list[str]]]) -> list[str]:
-        return read_header(self.path, lines, self.target, self.types, self.dropped)
+        return read_header(self.path, lines, self.target, self.types, self.dropped, self.meta)
 
     def _rows(self, lines: Iterator[tuple[int, list[str]]], header: list[str]) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows below the header, each with the number of its (last) line. Rows that repeat it are skipped.

@@ -26,14 +26,19 @@ _FORMS = {
 
 
 def read_header(
-    path: Path, lines: Iterator[tuple[int, list[str]]], target: str, types: Collection[str], dropped: Collection[str]
+    path: Path,
+    lines: Iterator[tuple[int, list[str]]],
+    target: str,
+    types: Collection[str],
+    dropped: Collection[str],
+    meta: Collection[str] = (),
 ) -> list[str]:
     """Return the names of the columns, which are the first of the lines.
 
     Parameters
     ----------
-    types, dropped
-        Columns of `--types` and `--drop`.
+    types, dropped, meta
+        Columns of `--types`, `--drop` and `--meta`.
 
     Raises
     ------
@@ -62,7 +67,7 @@ def read_header(
                 f"{path}: expected a name for every one of {len(header)} columns, got none for column "
                 f"{', '.join(unnamed[:5])}; {_of_data(header) or _NAME}"
             )
-        for option, names in (("--types", types), ("--drop", dropped)):
+        for option, names in (("--types", types), ("--drop", dropped), ("--meta", meta)):
             if unknown := sorted(set(names) - set(header)):
                 raise InputError(f"{path} has no column {unknown[0]!r}, of {option}; its columns are {listed(header)}")
     if todo is not None or (target not in header and not repeated):
@@ -77,8 +82,12 @@ def read_header(
         )
     if target in dropped:
         raise InputError(f"--drop: expected columns other than the target, got {target!r}")
-    if not set(header) - {target, *dropped}:
-        raise InputError(f"{path}: expected at least one column in addition to the target, got none")
+    if twice := sorted({*meta} & {target, *dropped}):
+        raise InputError(f"--meta: expected columns other than the target and those of --drop, got {twice[0]!r}")
+    if not set(header) - {target, *dropped, *meta}:
+        raise InputError(
+            f"{path}: expected at least one column in addition to the target{' and --meta' if meta else ''}, got none"
+        )
     return header
 
 

@@ -172,16 +172,17 @@ class StreamLearner:
             steps = np.zeros(len(targets), np.int64)
             steps[learned] = 1
             versions = (state.rows + np.cumsum(steps) - steps).tolist()
+        groups = self._groups(taken, found)
         if None in targets or state.waiting.begun:
-            self._remember(taken, found)
+            self._remember(taken, found, groups)
         if not found.errors:
-            self.scoring.add_block(ScoredBlock(seqs, ids, found, targets, versions, times, late))
+            self.scoring.add_block(ScoredBlock(seqs, ids, found, targets, versions, times, late, groups))
         else:
             for place, prediction in enumerate(map(_predicted, found)):
                 if prediction is not None:
-                    said = late.get(place, prediction)
+                    said, codes = late.get(place, prediction), groups[place] if groups else b""
                     self.scoring.add(
-                        Scored(seqs[place], ids[place], said, targets[place], versions[place], times[place])
+                        Scored(seqs[place], ids[place], said, targets[place], versions[place], times[place], codes)
                     )
         if state.entries is None:
             if len(learned) < len(targets):
@@ -195,7 +196,21 @@ class StreamLearner:
             self._block.note(model, seqs[place], targets[place], times[place], late=place in late, answer=answer)
         return places
 
-    def _remember(self, taken: Taken, found: Predictions) -> None:
+    def _groups(self, taken: Taken, found: Predictions) -> Sequence[bytes]:
+        """Return the codes of the groups of each element; none for an event that the model refused."""
+        groups, late, errors = self.state.groups, taken.late, found.errors
+        if groups is None:
+            return ()
+        return [
+            late[place].groups
+            if place in late
+            else b""
+            if isinstance(errors.get(place), ModelRaised)
+            else groups.codes_of(one)  # type: ignore[arg-type]  # it is an event
+            for place, one in enumerate(taken.elements)
+        ]
+
+    def _remember(self, taken: Taken, found: Predictions, groups: Sequence[bytes]) -> None:
         """Count the events without a label, which wait for it, and remember those with one, in their order."""
         state, rows, targets = self.state, taken.rows, taken.targets
         waiting, names = state.waiting, found.names
@@ -218,11 +233,12 @@ class StreamLearner:
                 x = KeptFeatures(None, array("d", data[place * row_bytes : (place + 1) * row_bytes]))
             else:
                 x = state.features.keep(one.x)
+            codes = groups[place] if groups else b""
             if classes and labels[place] >= 0:
                 numbers = array("d", votes[place * vote_bytes : (place + 1) * vote_bytes])
-                kept = Unlabelled(x, names[labels[place]], classes, numbers, None, time_of(one.ts))
+                kept = Unlabelled(x, names[labels[place]], classes, numbers, None, time_of(one.ts), codes)
             else:
-                kept = self._kept(one, _predicted(found[place]) or NOTHING, x)
+                kept = self._kept(one, _predicted(found[place]) or NOTHING, x, codes)
             waiting.add(one_id, seq, kept)
 
     @property
@@ -250,18 +266,19 @@ class StreamLearner:
         """Keep an event's prediction until it is published, and its id until its label comes."""
         state = self.state
         seq, target = accepted.seq, accepted.target
-        self.scoring.add(Scored(seq, event_id, prediction, target, self._learned, accepted.event.ts))
+        codes = b"" if state.groups is None else state.groups.codes_of(accepted.event)
+        self.scoring.add(Scored(seq, event_id, prediction, target, self._learned, accepted.event.ts, codes))
         if state.model is None or target is None:
             state.unlabelled += 1
             if accepted.event.id is not None and state.waiting.window:
                 kept = state.features.keep(accepted.event.x)
-                state.waiting.add(event_id, seq, self._kept(accepted.event, prediction, kept))
+                state.waiting.add(event_id, seq, self._kept(accepted.event, prediction, kept, codes))
             if len(self.scoring) >= self.settings.block.rows:
                 self._publish()
         elif state.waiting.begun and accepted.event.id is not None:
             state.waiting.labelled(event_id, seq)
 
-    def _kept(self, event: Event, prediction: Prediction, x: KeptFeatures) -> Unlabelled:
+    def _kept(self, event: Event, prediction: Prediction, x: KeptFeatures, codes: bytes) -> Unlabelled:
         """Return what is kept of an event that waits for its label."""
         label, probabilities, value = prediction
         classes, numbers = None, None
@@ -270,7 +287,7 @@ class StreamLearner:
             if classes == self._kept_classes:
                 classes = self._kept_classes
             self._kept_classes = classes
-        return Unlabelled(x, label, classes, numbers, value, time_of(event.ts))
+        return Unlabelled(x, label, classes, numbers, value, time_of(event.ts), codes)
 
     def join(self, label: Joined[Unlabelled], event_id: str) -> None:
         """Learn an event whose label has just arrived.
@@ -287,15 +304,16 @@ class StreamLearner:
         if (reason := model.refuses_label(target)) is not None:
             raise ModelRaised(reason)
         row, given = state.features.encode_kept(kept.x)
-        self.scoring.add(Scored(seq, None, kept, target, self._learned, None))
+        self.scoring.add(Scored(seq, None, kept, target, self._learned, None, kept.groups))
         model.learn(self._completed(model, given), target)
         if model.replaced:
             self._say(_THIRD_CLASS)
         self._append(model, row, seq, target, kept.ts, late=True)
 
     def flush(self) -> None:
-        """Process a flush mark: close the block and pass the mark to the aggregator."""
+        """Process a flush mark: close the block, publish the groups, and pass the mark to the aggregator."""
         self.cut()
+        self._publish_groups()
         if self.state.next_entry > self.settings.explain.first_row:
             self.state.flush_before = True
             self.outbox.requests.append(self._mark())
@@ -310,6 +328,7 @@ class StreamLearner:
         """Process a reset mark: close the block, stop waiting for labels, and pass the mark to the aggregator."""
         state = self.state
         self.cut()
+        self._publish_groups()
         self.ended = True
         missed = state.waiting.give_up()
         self.outbox.requests.append(self._mark(ends=True))
@@ -490,6 +509,11 @@ class StreamLearner:
     def _publish(self) -> None:
         if len(self.scoring):
             self.outbox.predictions += [(self.stream, record) for record in self.scoring.publish(self.state.loss)]
+            self.outbox.groups += [(self.stream, record) for record in self.scoring.take_groups()]
+
+    def _publish_groups(self) -> None:
+        """Publish the groups of all rows, unless the newest records have them."""
+        self.outbox.groups += [(self.stream, record) for record in self.scoring.newest_groups(self.state.loss)]
 
     def _see_features(self) -> None:
         """Close the open block and widen the rows, because a feature is new."""

@@ -27,6 +27,8 @@ class Outbox:
 
     predictions: list[tuple[str, bytes]] = field(default_factory=list)
     """(stream, record)"""
+    groups: list[tuple[str, bytes]] = field(default_factory=list)
+    """(stream, record)"""
     requests: list[ExplainRequest] = field(default_factory=list)
     sent: list[ExplainRequest] = field(default_factory=list)
     """Requests that a predecessor has sent. They are made again, because they may have to be sent again."""
@@ -37,7 +39,8 @@ class Outbox:
     def emptied(self) -> "Outbox":
         """Return the output in an outbox of its own, and empty this one, which the learners share."""
         taken = copy(self)
-        self.predictions, self.requests, self.sent, self.snapshots, self.notices = [], [], [], [], []
+        self.predictions, self.groups, self.requests = [], [], []
+        self.sent, self.snapshots, self.notices = [], [], []
         return taken
 
     def say_once(self, stream: str, line: str, said: set[str]) -> None:

@@ -469,6 +469,7 @@ class PartitionLearner:
         if not self.silent:
             self.cut()  # the open blocks hold rows that the predecessor has sent
         self.outbox.predictions.clear()
+        self.outbox.groups.clear()
         self.outbox.sent += self.outbox.requests
         self.outbox.requests.clear()
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from glasstream.explain.losses import loss_one, losses
+from glasstream.flow.learner.groups import GroupRecords, LabelledColumns
 from glasstream.flow.learner.state import LearnerState
 from glasstream.flow.learner.unlabelled import Unlabelled
 from glasstream.flow.settings import Settings
@@ -30,6 +31,8 @@ class Scored(NamedTuple):
     version: int
     """Version of the model."""
     ts: int | None
+    groups: bytes = b""
+    """Codes of the event's groups, as in `glasstream.flow.learner.groups`."""
 
 
 @dataclass(slots=True)
@@ -48,13 +51,16 @@ class ScoredBlock:
     times: Sequence[int | None]
     late: dict[int, Unlabelled]
     """The kept event of each late label, by the place of the label."""
+    groups: Sequence[bytes] = ()
+    """Codes of the groups, of late labels too; empty without `groups.by`."""
 
     def __len__(self) -> int:
         return len(self.seqs)
 
     def one_by_one(self) -> list[Scored]:
         """Return the same predictions as rows."""
-        rows = zip(self.seqs, self.ids, self.found, self.targets, self.versions, self.times, strict=True)
+        groups = self.groups or [b""] * len(self)
+        rows = zip(self.seqs, self.ids, self.found, self.targets, self.versions, self.times, groups, strict=True)
         return [Scored(*row)._replace(prediction=self.late.get(place, row[2])) for place, row in enumerate(rows)]
 
     def order_of_classes(self) -> Array | None:
@@ -87,6 +93,10 @@ class Scoring:
         self._blocks: list[ScoredBlock | list[Scored]] = []
         self._count = 0
         self._estimates = settings.labels.estimate > 0
+        self._groups = None if settings.groups.by is None else GroupRecords(settings, stream)
+        self._labelled = LabelledColumns()
+        """Labelled predictions that are no rows of groups yet; empty without `groups.by`."""
+        self._group_records: list[bytes] = []
 
     def __len__(self) -> int:
         return self._count
@@ -115,7 +125,22 @@ class Scoring:
                 records += self._rows(block.one_by_one(), loss) if together is None else together
         self._blocks.clear()
         self._count = 0
+        if self._groups is not None and self._state.groups is not None and self._labelled.seqs:
+            self._group_records += self._groups.add(self._labelled, self._state.groups, loss)
+            self._labelled = LabelledColumns()
         return records
+
+    def take_groups(self) -> list[bytes]:
+        """Return the records of groups that became due since the last call."""
+        taken, self._group_records = self._group_records, []
+        return taken
+
+    def newest_groups(self, loss: str) -> list[bytes]:
+        """Return records of all rows; none if the newest records have them. All predictions must be published."""
+        state = self._state.groups
+        if self._groups is None or state is None or state.rows == state.published:
+            return []
+        return self._groups.of(state, loss)
 
     def _together(self, block: ScoredBlock, loss: str) -> list[bytes] | None:
         """Return the records of a block, with the bytes that `_rows` gives; None if they need to be made by it."""
@@ -157,6 +182,8 @@ class Scoring:
         metrics = np.full(len(block), np.nan)
         np.divide(totals[1:], counts, out=metrics, where=counts > 0)
         self._state.score, self._state.scored = float(totals[-1]), int(counts[-1])
+        if self._groups is not None:
+            self._label_together(block, np.flatnonzero(scored).tolist(), costs, loss)
         columns: Any = (block.seqs, block.ids, block.versions, block.times)
         if late:
             events = np.flatnonzero(own).tolist()
@@ -170,31 +197,47 @@ class Scoring:
             loss, "accuracy" if found.names else "mae",
         )  # fmt: skip
 
+    def _label_together(self, block: ScoredBlock, places: Sequence[int], costs: Array, loss_name: str) -> None:
+        """Keep the labelled predictions of a block for the groups. Late labels are among them."""
+        found, late = block.found, block.late
+        if found.names:
+            predicted: list[Any] = [found.names[number] for number in found.labels.tolist()]
+        else:
+            predicted = found.values.tolist()
+        losses = costs.tolist()
+        for place, kept in late.items():
+            predicted[place] = kept.label if found.names else kept.value
+            if predicted[place] is not None:
+                losses[place] = _loss(loss_name, kept.prediction, block.targets[place])
+        columns: list[Sequence[Any]] = [block.seqs, block.groups, predicted, block.targets, losses]
+        if len(places) < len(block):
+            columns = [[column[place] for place in places] for column in columns]
+        self._labelled.extend(*columns)
+
     def _rows(self, scored: Sequence[Scored], loss_name: str) -> list[bytes]:
         rows = list[predictions.Row]()
         expected = self._state.expected if self._estimates else None
-        for seq, event_id, prediction, target, version, ts in scored:
+        whole = expected is not None or self._groups is not None
+        for seq, event_id, prediction, target, version, ts, groups in scored:
             loss: float | None = None
             if isinstance(prediction, Unlabelled):
-                prediction = prediction.prediction if expected is not None else prediction.outline
+                prediction = prediction.prediction if whole else prediction.outline
             label, probabilities, value = prediction
             if target is not None:
-                if label is not None:
+                answer = label if value is None else value
+                if answer is not None:
                     self._state.scored += 1
-                    self._state.score += label == target
-                elif value is not None:
-                    self._state.scored += 1
-                    self._state.score += abs(value - target)  # type: ignore[operator]  # a regression target is a number
+                    self._state.score += label == target if value is None else abs(value - target)  # type: ignore[operator]
+                    if event_id is not None or self._groups is not None:
+                        loss = _loss(loss_name, prediction, target)
+                    if loss is not None and self._groups is not None:
+                        self._labelled.add(seq, groups, answer, target, loss)
                 if event_id is None:
                     if expected is not None and label is not None and probabilities is not None:
                         expected.join(seq, label, probabilities, target, loss_name)
                     continue
-                if label is not None:
-                    loss = loss_one(loss_name, label, probabilities, 0.0, target)
-                    if expected is not None and probabilities is not None:
-                        expected.learn(label, probabilities, label == target, loss, loss_name)
-                elif value is not None:
-                    loss = loss_one(loss_name, None, None, value, target)
+                if expected is not None and label is not None and probabilities is not None and loss is not None:
+                    expected.learn(label, probabilities, label == target, loss, loss_name)
             elif expected is not None and label is not None and probabilities is not None:
                 expected.arrive(seq, label, probabilities, loss_name)
             rows.append(
@@ -213,3 +256,9 @@ class Scoring:
                 )
             )
         return self._encoder.encode_all(rows, loss_name)
+
+
+def _loss(name: str, prediction: Prediction, target: Any) -> float:
+    """Return the loss of a prediction whose target is known."""
+    label, probabilities, value = prediction
+    return loss_one(name, label, probabilities, 0.0 if value is None else value, target)

@@ -9,6 +9,7 @@ from glasstream.events.waiting import Waiting
 from glasstream.explain.background import Background
 from glasstream.flow.learner.entries import Entries
 from glasstream.flow.learner.expected import ExpectedPerformance
+from glasstream.flow.learner.groups import GroupState
 from glasstream.flow.learner.make_model import Model
 from glasstream.flow.learner.unlabelled import Unlabelled
 from glasstream.flow.settings import Settings
@@ -70,6 +71,8 @@ class LearnerState(Numbers, kw_only=True):
     entries: Entries | None
     """None without `explain.unlabelled`."""
     expected: ExpectedPerformance
+    groups: GroupState | None = None
+    """None without `groups.by`."""
     newest: Predictor | None = None
     """The newest snapshot, if it is compiled."""
 
@@ -98,4 +101,5 @@ class LearnerState(Numbers, kw_only=True):
             waiting=Waiting(settings.labels.window, settings.limits.waiting_bytes),
             entries=Entries() if settings.explain.every_event else None,
             expected=ExpectedPerformance(settings.labels.estimate, settings.labels.window),
+            groups=None if settings.groups.by is None else GroupState(settings.groups),
         )

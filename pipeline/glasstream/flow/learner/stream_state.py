@@ -22,8 +22,10 @@ from glasstream.events.features import FeatureCounts, FeatureTable, KeptFeatures
 from glasstream.events.waiting import Waiting
 from glasstream.explain.background import Background
 from glasstream.explain.losses import loss_for, possible_tasks
+from glasstream.flow.learner import groups as groups_of
 from glasstream.flow.learner.entries import Entries
 from glasstream.flow.learner.expected import ExpectedPerformance, Saved
+from glasstream.flow.learner.groups import GroupState
 from glasstream.flow.learner.make_model import fixed_model
 from glasstream.flow.learner.pushed import PushedModels
 from glasstream.flow.learner.state import NEVER, Count, LearnerState, Numbers
@@ -46,7 +48,7 @@ _OF: Final = "state of a stream"
 _Target = Literal["number", "boolean", "text"]
 _TARGETS: Final[dict[_Target, type]] = {"number": float, "boolean": bool, "text": str}
 _MODEL: Final = "model"
-_BACKGROUND, _NEWEST, _WAITING = "background/", "newest/", "waiting/"
+_BACKGROUND, _NEWEST, _WAITING, _GROUPS = "background/", "newest/", "waiting/", "groups/"
 """What the names of arrays begin with."""
 
 _Texts = list[str]
@@ -83,6 +85,7 @@ class _Unlabelled(msgspec.Struct, forbid_unknown_fields=True):
     value: Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
     ts: int | None
     probabilities: list[tuple[str, float]] | None
+    groups: bytes = b""
 
 
 class _Data(Numbers, kw_only=True, forbid_unknown_fields=True):
@@ -112,6 +115,7 @@ class _Data(Numbers, kw_only=True, forbid_unknown_fields=True):
     entries: tuple[Count, Count | None, Count, Count | None] | None = None
     """With `explain.unlabelled`, the number of rows, and the numbers of `Entries`."""
     expected: Saved
+    groups: groups_of.Saved | None = None
 
 
 def reason_for_key(settings: Settings) -> str | None:
@@ -161,6 +165,10 @@ def encode(state: StreamState) -> bytes | None:
         newest, parts = serialization.pack(of.newest)  # type: ignore[arg-type]  # it is compiled
         arrays |= {_NEWEST + name: array for name, array in parts.items()}
     arrays |= _waiting_arrays([kept.x for _, kept in waiting.events.values() if kept is not None])
+    groups = None
+    if of.groups is not None:
+        groups, parts = of.groups.saved()
+        arrays |= {_GROUPS + name: array for name, array in parts.items()}
     content = _Data(
         **of.numbers(),
         task=state.task,
@@ -182,6 +190,7 @@ def encode(state: StreamState) -> bytes | None:
         model=learned,
         newest=newest,
         expected=of.expected.saved(),
+        groups=groups,
         entries=None if entries is None else (of.rows, entries.next, entries.events, entries.effects),
     )
     return frames.encode(KIND, VERSION, msgspec.to_builtins(content), arrays)
@@ -208,11 +217,11 @@ def decode(
     """
     frame = frames.decode(data, KIND, VERSION)
     found: _Data = frames.convert(frame.meta, _Data, KIND)
-    parts: dict[str, dict[str, Array]] = {_BACKGROUND: {}, _NEWEST: {}, _WAITING: {}}
+    parts: dict[str, dict[str, Array]] = {_BACKGROUND: {}, _NEWEST: {}, _WAITING: {}, _GROUPS: {}}
     body: bytes | None = None
     for name, one in frame.arrays.items():
         group, slash, rest = name.partition("/")
-        require(name == _MODEL or group + slash in parts, "arrays of a model, its rows and its newest snapshot", _OF)
+        require(name == _MODEL or group + slash in parts, "arrays of a model, its rows, groups and snapshot", _OF)
         if name == _MODEL:
             require(one.dtype == np.uint8 and one.ndim == 1, "a model as bytes", _OF)
             body = one.tobytes()
@@ -234,6 +243,7 @@ def decode(
         require(found.version <= max(number, settings.explain.first_row), "a model for each explained row at most", _OF)
         _check_fixed(found, rows > 0 or (entries is not None and entries.effects is not None), fixed)
     require(found.at_rest or not (found.newest or parts[_NEWEST]), "no snapshot in a state that was taken at one", _OF)
+    groups = _groups(found, parts[_GROUPS], seqs, settings)
     learner = LearnerState(
         **found.numbers(),
         rows=rows,
@@ -246,6 +256,7 @@ def decode(
         waiting=_waiting(found, parts[_WAITING], seqs, features, settings),
         entries=entries,
         expected=_expected(found, seqs, fixed if fixed is not None else model, settings),
+        groups=groups,
         newest=_newest(found, parts[_NEWEST], features, model) if found.at_rest else None,
     )
     rejected = tuple(Rejected(*one) for one in found.rejected)
@@ -293,11 +304,25 @@ def _expected(
     return expected
 
 
+def _groups(found: _Data, arrays: Mapping[str, Array], seqs: int, settings: Settings) -> GroupState | None:
+    """Return the groups of a stream, with the codes of the events that wait."""
+    given = settings.groups.by is not None
+    require((found.groups is not None) == given and (given or not arrays), "groups with groups.by only", _OF)
+    waiting = [kept.groups for _, _, kept in found.waited if kept is not None]
+    if found.groups is None:
+        require(not any(waiting), "no codes of groups", _OF)
+        return None
+    groups = GroupState(settings.groups)
+    groups.restore(found.groups, arrays, seqs)
+    require(all(map(groups.has, waiting)), "codes of known groups", _OF)
+    return groups
+
+
 def _kept(kept: Unlabelled | None) -> _Unlabelled | None:
     if kept is None:
         return None
     said = kept.prediction.probabilities
-    return _Unlabelled(kept.label, kept.value, kept.ts, None if said is None else [*said.items()])
+    return _Unlabelled(kept.label, kept.value, kept.ts, None if said is None else [*said.items()], kept.groups)
 
 
 def _waiting_arrays(kept: Sequence[KeptFeatures]) -> dict[str, Array]:
@@ -405,7 +430,8 @@ def _waiting(
                 require(len(set(classes)) == len(classes), "distinct classes of a prediction", _OF)
                 classes = before = before if classes == before else classes
                 probabilities = array("d", [probability for _, probability in kept.probabilities])
-            unlabelled = Unlabelled(next(features_of), kept.label, classes, probabilities, kept.value, kept.ts)
+            x = next(features_of)
+            unlabelled = Unlabelled(x, kept.label, classes, probabilities, kept.value, kept.ts, kept.groups)
         waiting.resume(event_id, seq, unlabelled)
     waiting.begun, waiting.joined, waiting.missed = found.begun, found.joined, found.missed
     waiting.dropped = found.dropped

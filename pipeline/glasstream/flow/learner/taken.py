@@ -58,7 +58,8 @@ def take(run: Run, most: int, room: int, admission: Admission, model: Model, sta
     learns, width, block = model.learns, len(table), table.block()
     add = block.values.append if run.form is not None and learns and block.direct(run.form) else None
     labels, new_ids = run.labels, set[str]()
-    kept_bytes = _EVENT_BYTES + KeptFeatures.most(width) + CLASS_BYTES * len(classes)
+    codes = 0 if state.groups is None else len(state.groups.attributes)
+    kept_bytes = _EVENT_BYTES + KeptFeatures.most(width) + CLASS_BYTES * len(classes) + codes
     targets, late = list[str | float | None](), dict[int, Unlabelled]()
     ids, seqs, times = list[str | None](), list[int](), list[int | None]()
     seq = admission.seq

@@ -23,11 +23,13 @@ class Unlabelled(msgspec.Struct, frozen=True, gc=False):
     """The predicted number of a regression."""
     ts: int | None
     """Time of the event."""
+    groups: bytes = b""
+    """Codes of its groups, as in `glasstream.flow.learner.groups`."""
 
     @property
     def size(self) -> int:
         """Approximate bytes that depend on the event."""
-        return self.x.size + (0 if self.classes is None else CLASS_BYTES * len(self.classes))
+        return self.x.size + (0 if self.classes is None else CLASS_BYTES * len(self.classes)) + len(self.groups)
 
     @property
     def outline(self) -> Prediction:

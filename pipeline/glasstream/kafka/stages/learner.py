@@ -49,7 +49,15 @@ from glasstream.kafka.stages.names import (
 from glasstream.kafka.stages.standstill import Standstill
 from glasstream.kafka.transport.records import Outputs, ProducerRecord
 from glasstream.models.codec.authentication import Key
-from glasstream_topics import checkpoints, contributions, predictions, progress_aggregator, progress_learner, requests
+from glasstream_topics import (
+    checkpoints,
+    contributions,
+    groups,
+    predictions,
+    progress_aggregator,
+    progress_learner,
+    requests,
+)
 from glasstream_topics.checkpoints import Checkpoint
 from glasstream_topics.events import named_model
 from glasstream_topics.events_dead import Reason
@@ -542,9 +550,11 @@ class LearnerTask:
             log.warning("rejected %s[%d]@%d, %s (%d so far): %s", *place, found.reason, count, found.detail)
 
     def _records(self, outbox: Outbox) -> list[ProducerRecord]:
-        name = topic(self.settings, "predictions")
-        keys = {stream: predictions.key(stream) for stream in {stream for stream, _ in outbox.predictions}}
-        records = [ProducerRecord(name, keys[stream], value) for stream, value in outbox.predictions]
+        records = []
+        for one, published in ((predictions, outbox.predictions), (groups, outbox.groups)):
+            name = topic(self.settings, one.TOPIC.name)
+            keys = {stream: one.key(stream) for stream in {stream for stream, _ in published}}
+            records += [ProducerRecord(name, keys[stream], value) for stream, value in published]
         return records + self._backlog.take_requests()
 
     def _progress_records(self) -> list[ProducerRecord]:
