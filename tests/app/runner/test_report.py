@@ -7,7 +7,7 @@ from rich.console import Console
 
 from glasstream.app.runner.report import Report
 from glasstream.flow.learner.dead_letters import DeadLetter
-from glasstream_topics import drift, events_dead, importance, novelty, predictions
+from glasstream_topics import drift, events_dead, groups, importance, novelty, predictions
 
 
 def report(width: int, total: int | None = None) -> tuple[Report, io.StringIO]:
@@ -102,6 +102,30 @@ def test_a_few_events_are_no_reason_for_a_warning() -> None:
     one.table(1.0)
     assert "compared with baselines, on only 4 events that came with their labels: right in 0.0%" in shown.getvalue()
     assert "warning" not in shown.getvalue()
+
+
+def test_the_newest_groups_of_each_attribute_are_shown_even_without_explanations() -> None:
+    def record(attribute: str, rows: int) -> bytes:
+        big = groups.Group("value", groups.Mean(rows, 0.25), "[m]", groups.Mean(rows, 0.75, 0.5, 0.875))
+        small = groups.Group("value", groups.Mean(7), "f", groups.Mean(7))
+        total = groups.Summary(rows + 7, [big, small, groups.Group("missing", groups.Mean(1), None, groups.Mean(1))])
+        return groups.encode(
+            epoch=0, stream="s", seq=rows, attribute=attribute, loss="brier", classes=["a", "b"], more_classes=False,
+            least=30, level=0.95, left_out=0, window=total, total=total,
+        )  # fmt: skip
+
+    one, shown = report(200)
+    one.add("groups", [record("sex", 100), record("region", 100), record("sex", 200)])
+    one.table(1.0)
+    text = shown.getvalue()
+    assert "s: groups by sex, 207 rows (95% intervals)" in text and "groups by region, 107 rows" in text
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+    assert cells[:3] == [
+        ["[m]", "200", "0.7500", "0.5000 to 0.8750", "0.2500"],
+        ["f", "7", "–", "–", "–"],
+        ["(missing)", "1", "–", "–", "–"],
+    ]
+    assert "differences between the groups of sex: none, because fewer than two groups have 30 rows" in text
 
 
 def test_events_without_a_label_are_counted() -> None:

@@ -87,7 +87,8 @@ def groups_table(stream: str, newest: Groups) -> Table:
             "–" if one is None else number(one) for one in (mean.value, mean.low, mean.high, group.loss.value)
         )
         label = f"({group.kind})" if group.value is None else group.value
-        rows.append((label, f"{group.loss.of:,}", value, f"{low} to {high}", loss))
+        interval = "–" if mean.low is None else f"{low} to {high}"
+        rows.append((label, f"{group.loss.of:,}", value, interval, loss))
     _fill(table, rows, "groups")
     return table
 
