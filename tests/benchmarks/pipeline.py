@@ -2,7 +2,8 @@
 
     python tests/benchmarks/pipeline.py [--models forest,tree,linear] [--repeats 3] [--broker local|HOST:PORT]
         [--explain ipfi,isage,ipdp] [--explainers 1,2] [--set isage.inner_samples=100] [--per-message 100]
-        [--backlog 200000] [--rates 0,1000,10000]
+        [--label-delay 300] [--streams 8] [--backlog 200000] [--rates 0,1000,10000] [--seconds 15]
+    python tests/benchmarks/pipeline.py --table [--scale 0.01] [--repeats 3]
 
 The bare loop of River predicts and learns, nothing else. The pipeline is learner, explainers and aggregator, timed from
 the first event to the last committed record, after a warm-up stream, while this program writes the events. Bare and
@@ -10,8 +11,8 @@ pipeline runs alternate; one JSON line a model and number of explainers, with me
 
 - `bare`, `pipeline`: events/s; `ratio`: pipeline over bare
 - `learner_outside_river`: CPU of the learner beyond that of the bare loop, as a share of the bare loop
-- `cpu_us`: CPU µs an event in each stage, in the bare loop, and `rest`: all else that ran on this machine during the
-  pipeline's runs (a local broker, this program, the system)
+- `cpu_us`: CPU µs an event in each stage, in the bare loop, in a local `broker`, and `rest`: all else that ran on this
+  machine during the pipeline's runs (this program, the system)
 - `tail_s`: seconds from the last event written to the last record committed
 - `speed_up`: with several numbers of explainers, throughput over that with the first
 - `load`: load of the machine over the last minute before the first run
@@ -19,17 +20,27 @@ pipeline runs alternate; one JSON line a model and number of explainers, with me
 With `--backlog` as many events are written before the stages start, and the time is that from the first published row
 to the last.
 
-With `--rates` a record is published for every row, and events are written one by one at each rate, for 15 seconds; one
+With `--label-delay` events come without labels, and each label follows so many events later in a message of its own.
+With `--streams` the events are divided among so many streams, each on a partition of its own.
+
+With `--rates` a record is published for every row, and events are written one by one at each rate, for `--seconds`; one
 JSON line a rate:
 
 - `prediction_ms`, `importance_ms`: median and 99th percentile of the milliseconds from an event's writing to the moment
   at which the record of its row has been read, committed
 - `share`: CPU of each stage, as a share of one core. At rate 0 nothing is written.
+
+With `--table` the commands of `TABLE` run one after the other, and their figures are printed beside their goals, which
+are for two cores that nothing else uses. `--scale` multiplies the events of a backlog and the seconds of a rate;
+below 1 no goal is judged, because the figures of a short run mean nothing.
 """
 
 import argparse
+import itertools
 import json
 import os
+import platform
+import shlex
 import statistics
 import sys
 import threading
@@ -38,6 +49,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 sys.path[0] = str(Path(__file__).parents[2])  # not this folder: in it this file has the name of the package
 
@@ -60,16 +72,77 @@ from glasstream.flow.settings import Publish, Settings
 from glasstream.kafka.transport.connection import connection
 from glasstream.models.river.catalogue import model_factory
 from glasstream_topics import admin
+from glasstream_topics.events import partition
 
 ROWS = {"forest": 6_000, "tree": 40_000, "linear": 150_000}
 WARM_UP = 1_500
-PACED_SECONDS = 15.0
 READ = ("predictions", "importance")
 QUANTILES = {"p50": 0.5, "p99": 0.99}
 SEED = 7
 DEADLINE_S = 300.0
 
 Event = dict
+
+
+class Goal(NamedTuple):
+    """Figure of a JSON line, and its bound; without a bound it is only shown."""
+
+    what: str
+    path: str
+    """Where the line has the figure: keys with points between them."""
+    least: float | None = None
+    most: float | None = None
+
+    def row(self, line: dict[str, Any], *, judged: bool) -> str:
+        """Cells of a table: figure, goal, measured, and whether the goal is met."""
+        found: Any = line
+        for key in self.path.split("."):
+            found = found.get(key)
+            if found is None:  # a broker that is not of this program
+                return f"{self.what} | – | – | not measured"
+        if self.least is None and self.most is None:
+            return f"{self.what} | – | {found:,} | –"
+        bound = f"≥ {self.least:,}" if self.least is not None else f"≤ {self.most:,}"
+        if not judged:
+            return f"{self.what} | {bound} | {found:,} | –"
+        met = (self.least is None or found >= self.least) and (self.most is None or found <= self.most)
+        return f"{self.what} | {bound} | {found:,} | {'met' if met else 'missed'}"
+
+
+def from_backlog_goals(rate: float, learner: float) -> tuple[Goal, ...]:
+    return (
+        Goal("events/s", "pipeline", least=rate),
+        Goal("learner, CPU µs an event", "cpu_us.learner", most=learner),
+        Goal("broker, CPU µs an event", "cpu_us.broker", most=25),
+    )
+
+
+def late_goals(learner: float) -> tuple[Goal, ...]:
+    return (Goal("events/s", "pipeline"), Goal("learner, CPU µs an event", "cpu_us.learner", most=learner))
+
+
+RATE_ONLY = (Goal("events/s", "pipeline"),)
+TABLE: dict[str, tuple[Goal, ...]] = {
+    "--models linear --backlog 200000": from_backlog_goals(28_000, 14),
+    "--models tree --backlog 200000": from_backlog_goals(24_000, 17),
+    "--models forest --backlog 200000": from_backlog_goals(14_000, 32),
+    "--models linear --backlog 200000 --label-delay 300": late_goals(24),
+    "--models tree --backlog 200000 --label-delay 300": late_goals(30),
+    "--models forest --backlog 200000 --label-delay 300": late_goals(50),
+    "--models linear --backlog 200000 --explain ipfi,isage,ipdp": RATE_ONLY,
+    "--models tree --backlog 200000 --explain ipfi,isage,ipdp": RATE_ONLY,
+    "--models forest --backlog 200000 --explain ipfi,isage,ipdp": RATE_ONLY,
+    "--models linear --backlog 200000 --streams 8": RATE_ONLY,
+    "--models linear --rates 1000": (
+        Goal("event to prediction, p50 ms", "prediction_ms.p50", most=20),
+        Goal("event to prediction, p99 ms", "prediction_ms.p99", most=60),
+        Goal("event to importance, p50 ms", "importance_ms.p50", most=50),
+        Goal("event to importance, p99 ms", "importance_ms.p99", most=120),
+        Goal("learner, share of a core", "share.learner", most=0.06),
+    ),
+    "--models linear --rates 0": (Goal("idle learner, share of a core", "share.learner", most=0.01),),
+}
+"""Commands of this program, and the goals of their figures."""
 
 
 @dataclass
@@ -105,12 +178,39 @@ def bare(model_name: str, stream: list[Event]) -> Timed:
     return Timed(time.perf_counter() - started, {"bare": time.process_time() - cpu})
 
 
+def log_of(stream: list[Event], label_delay: int) -> Iterator[Event]:
+    """Events and labels in the order in which they are written."""
+    if not label_delay:
+        yield from stream
+        return
+    for number in range(len(stream) + label_delay):
+        if number < len(stream):
+            yield {"id": stream[number]["id"], "x": stream[number]["x"]}
+        if 0 <= (late := number - label_delay) < len(stream):
+            yield {"id": stream[late]["id"], "y": stream[late]["y"]}
+
+
+def divided(name: str, stream: list[Event], streams: int) -> dict[str, list[Event]]:
+    """Events by stream: with several streams, each is on a partition of its own."""
+    if streams == 1:
+        return {name: stream}
+    by_partition: dict[int, str] = {}
+    for number in itertools.count():
+        by_partition.setdefault(partition(f"{name}-{number}".encode(), streams), f"{name}-{number}")
+        if len(by_partition) == streams:
+            break
+    return {one: stream[place::streams] for place, one in enumerate(by_partition.values())}
+
+
 class Deployment:
     """The three stages as processes."""
 
     def __init__(self, settings: Settings, children: Children) -> None:
         self.settings = settings
         self.children = children
+        own = psutil.Process().children(recursive=True)
+        self.broker = next((one for one in own if one.name() == "java"), None)
+        """Process of a local broker."""
         self.link = connection(settings)
         self.monitor = Monitor(self.link, settings, lambda topic, messages: None, public=())
 
@@ -119,6 +219,9 @@ class Deployment:
         for stage in ("learner", "explainer", "aggregator"):
             times = [psutil.Process(pid).cpu_times() for pid in self.children.pids(stage)]
             used[stage] = sum(one.user + one.system for one in times)
+        if self.broker is not None:
+            broker = self.broker.cpu_times()
+            used["broker"] = broker.user + broker.system
         whole = psutil.cpu_times()
         used["rest"] = sum(whole) - whole.idle - getattr(whole, "iowait", 0.0) - sum(used.values())
         return used
@@ -167,23 +270,40 @@ class Deployment:
             topic: [found[row] - written[row] for row in range(first, len(stream))] for topic, found in read.items()
         }
 
-    def through(self, name: str, stream: list[Event], rows: int) -> Timed:
-        packed = list(pack(stream, rows, 1 << 20))
-        replay = Replay(self.link, self.settings, name, packed)
+    def replays(self, parts: dict[str, list[Event]], options: argparse.Namespace) -> list[Replay]:
+        return [
+            Replay(
+                self.link,
+                self.settings,
+                name,
+                list(pack(log_of(part, options.label_delay), options.per_message, 1 << 20)),
+            )
+            for name, part in parts.items()
+        ]
+
+    def rows(self, parts: dict[str, list[Event]]) -> int:
+        """Number of rows up to the newest record of each stream."""
+        return sum(self.monitor.progress.published.get(name, -1) + 1 for name in parts)
+
+    def through(self, name: str, stream: list[Event], options: argparse.Namespace) -> Timed:
+        parts = divided(name, stream, options.streams)
+        replays = self.replays(parts, options)
         before = self.cpu()
         started = time.perf_counter()
         written = 0.0
-        while self.monitor.progress.published.get(name, -1) != len(stream) - 1:
+        while self.rows(parts) < len(stream):
             self.children.check()
-            replay.step(0)
-            if replay.end is not None and not written:
+            for replay in replays:
+                replay.step(0)
+            if not written and all(replay.end is not None for replay in replays):
                 written = time.perf_counter()
             self.monitor.poll(0.02)
             if time.perf_counter() - started > DEADLINE_S:
                 sys.exit(f"{name}: not through after {DEADLINE_S:.0f} s: {self.monitor.progress}")
         ended = time.perf_counter()
         after = self.cpu()
-        replay.close()
+        for replay in replays:
+            replay.close()
         return Timed(ended - started, {stage: after[stage] - before[stage] for stage in after}, ended - written)
 
 
@@ -213,15 +333,15 @@ def measure(model: str, explainers: int, options: argparse.Namespace) -> dict[st
                 own = msgspec.structs.replace(settings, prefix=f"{settings.prefix}{number}.")
                 create_topics(kafka, own)
                 bares.append(bare(model, stream))
-                pipelines.append(from_backlog(own, stream, options.per_message, explainers))
+                pipelines.append(from_backlog(own, stream, explainers, options))
         else:
             with Children(environment(settings), restart=False, say=tell) as children:
                 add_stages(children, explainers)
                 deployment = Deployment(settings, children)
-                deployment.through("warm-up", stream[:WARM_UP], options.per_message)
+                deployment.through("warm-up", stream[:WARM_UP], options)
                 for number in range(repeats):
                     bares.append(bare(model, stream))
-                    pipelines.append(deployment.through(f"run-{number}", stream, options.per_message))
+                    pipelines.append(deployment.through(f"run-{number}", stream, options))
                 children.stop()
         line = summary(model, explainers, options, stream, bares, pipelines)
     return line | {"load": round(load_before, 2)}
@@ -238,6 +358,7 @@ def deployed(model: str, options: argparse.Namespace) -> Iterator[tuple[Settings
             f"seed={SEED}",
             "model.task=classification",
             f"explain.methods={options.explain}",
+            *([f"topics.events={options.streams}"] if options.streams > 1 else []),
             *options.assignments,
         ]
     )
@@ -247,33 +368,40 @@ def deployed(model: str, options: argparse.Namespace) -> Iterator[tuple[Settings
 
 def latencies(model: str, explainers: int, options: argparse.Namespace) -> Iterator[dict[str, object]]:
     rates = [int(rate) for rate in options.rates.split(",")]
-    stream = events(max(WARM_UP, int(max(rates) * PACED_SECONDS)))
+    stream = events(max(WARM_UP, int(max(rates) * options.seconds)))
     with deployed(model, options) as (settings, _):
         for rate in rates:
             yield {
                 "model": model,
                 "explain": options.explain,
                 "explainers": explainers,
-                **at_rate(settings, stream, rate, explainers),
+                "load": round(os.getloadavg()[0], 2),
+                **at_rate(settings, stream, rate, explainers, options),
             }
 
 
-def at_rate(settings: Settings, stream: list[Event], rate: int, explainers: int) -> dict[str, object]:
+def at_rate(
+    settings: Settings,
+    stream: list[Event],
+    rate: int,
+    explainers: int,
+    options: argparse.Namespace,
+) -> dict[str, object]:
     """Latency and CPU of workers of their own, that publish at every row."""
     settings = msgspec.structs.replace(settings, publish=Publish(every=1), prefix=f"{settings.prefix}{rate}.")
     admin.create(AdminClient({"bootstrap.servers": settings.broker}), settings.partitions, settings.prefix)
     with Children(environment(settings), restart=False, say=tell) as children:
         add_stages(children, explainers)
         deployment = Deployment(settings, children)
-        deployment.through("warm-up", stream[:WARM_UP], 1)
+        deployment.through("warm-up", stream[:WARM_UP], options)
         before, begun = deployment.cpu(), time.perf_counter()
         line: dict[str, object] = {"rate": rate}
         if rate:
-            waited = deployment.paced("paced", stream[: int(rate * PACED_SECONDS)], rate)
+            waited = deployment.paced("paced", stream[: int(rate * options.seconds)], rate)
             line["rows"] = len(waited["importance"])
             line |= {f"{topic.removesuffix('s')}_ms": quantiles(seconds) for topic, seconds in waited.items()}
         else:
-            time.sleep(PACED_SECONDS)
+            time.sleep(options.seconds)
         seconds, after = time.perf_counter() - begun, deployment.cpu()
         children.stop()
     return line | {"share": {stage: round((after[stage] - before[stage]) / seconds, 3) for stage in after}}
@@ -284,24 +412,26 @@ def quantiles(seconds: list[float]) -> dict[str, float]:
     return {name: round(1e3 * ordered[int(place * len(ordered))], 1) for name, place in QUANTILES.items()}
 
 
-def from_backlog(settings: Settings, stream: list[Event], rows: int, explainers: int) -> Timed:
+def from_backlog(settings: Settings, stream: list[Event], explainers: int, options: argparse.Namespace) -> Timed:
     """Time from the first row to the last that stages publish which find all events written when they start."""
     with Children(environment(settings), restart=False, say=tell) as children:
-        link = connection(settings)
-        replay = Replay(link, settings, "backlog", list(pack(stream, rows, 1 << 20)))
-        while replay.end is None:
-            replay.step(0.1)
-        replay.close()
-        add_stages(children, explainers)
         deployment = Deployment(settings, children)
+        parts = divided("backlog", stream, options.streams)
+        for replay in deployment.replays(parts, options):
+            while replay.end is None:
+                replay.step(0, wait=0.1)
+            replay.close()
+        add_stages(children, explainers)
         begun, first, before = 0.0, 0, {}
-        while (row := deployment.monitor.progress.published.get("backlog", -1)) != len(stream) - 1:
+        while (rows := deployment.rows(parts)) < len(stream):
             children.check()
             deployment.monitor.poll(0.02)
-            if row >= 0 and not begun:
-                begun, first, before = time.perf_counter(), row, deployment.cpu()
+            if rows and not begun:
+                begun, first, before = time.perf_counter(), rows, deployment.cpu()
         seconds, after = time.perf_counter() - begun, deployment.cpu()
         children.stop()
+    if not begun:
+        sys.exit(f"all {len(stream):,} rows were published at once; measure with more events")
     share = len(stream) / (len(stream) - first)
     return Timed(seconds * share, {stage: (after[stage] - before[stage]) * share for stage in after})
 
@@ -324,6 +454,8 @@ def summary(
         "model": model,
         "explain": options.explain,
         "explainers": explainers,
+        "label_delay": options.label_delay,
+        "streams": options.streams,
         "rows": count,
         "repeats": repeats,
         "bare": round(bare_rate),
@@ -333,6 +465,47 @@ def summary(
         "cpu_us": {stage: round(1e6 * used / count, 1) for stage, used in cpu_us.items()},
         "tail_s": round(median(pipelines, lambda one: one.tail), 3),
     }
+
+
+def lines(options: argparse.Namespace) -> Iterator[dict[str, object]]:
+    """The JSON lines of a command."""
+    for model in options.models.split(","):
+        first = 0.0
+        for explainers in map(int, options.explainers.split(",")):
+            if options.rates:
+                yield from latencies(model, explainers, options)
+                continue
+            line = measure(model, explainers, options)
+            rate = float(str(line["pipeline"]))
+            if first:
+                line["speed_up"] = round(rate / first, 2)
+            first = first or rate
+            yield line
+
+
+def table(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Iterator[str]:
+    """The lines of a table in Markdown: commands, goals, figures, and the load of the machine before each command."""
+    versions = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
+    yield f"{platform.machine()}, {os.cpu_count()} cores, {versions}; scale {options.scale:g}"
+    yield ""
+    yield "| command | figure | goal | measured | | load |"
+    yield "|---|---|---|---|---|---|"
+    for command, goals in TABLE.items():
+        own = parser.parse_args([*shlex.split(command), "--repeats", str(options.repeats), "--broker", options.broker])
+        own.backlog, own.seconds = int(own.backlog * options.scale), own.seconds * options.scale
+        for line in lines(own):
+            print(json.dumps(line), file=sys.stderr, flush=True)
+            for goal in goals:
+                yield f"| `{command}` | {goal.row(line, judged=options.scale >= 1)} | {line['load']} |"
+
+
+def checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    options = parser.parse_args()
+    if options.rates and (options.label_delay or options.streams > 1):
+        parser.error("--rates: expected labels with their events and one stream, which latencies are measured with")
+    if options.label_delay < 0 or options.streams < 1:
+        parser.error("expected --label-delay from 0 and --streams from 1 on")
+    return options
 
 
 def main() -> None:
@@ -345,22 +518,16 @@ def main() -> None:
     parser.add_argument("--explainers", default="1", help="numbers of explainers, one after the other")
     parser.add_argument("--set", dest="assignments", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--per-message", type=int, default=1, help="events in each message")
+    parser.add_argument("--label-delay", type=int, default=0, help="events between an event and its label")
+    parser.add_argument("--streams", type=int, default=1, help="streams, each on a partition of its own")
     parser.add_argument("--backlog", type=int, default=0, help="events that are written before the stages start")
     parser.add_argument("--rates", help="measure latency at these numbers of events a second")
-    options = parser.parse_args()
-    for model in options.models.split(","):
-        first = 0.0
-        for explainers in map(int, options.explainers.split(",")):
-            if options.rates:
-                for latency in latencies(model, explainers, options):
-                    print(json.dumps(latency), flush=True)
-                continue
-            line = measure(model, explainers, options)
-            rate = float(str(line["pipeline"]))
-            if first:
-                line["speed_up"] = round(rate / first, 2)
-            first = first or rate
-            print(json.dumps(line), flush=True)
+    parser.add_argument("--seconds", type=float, default=15.0, help="seconds for which events are written at a rate")
+    parser.add_argument("--table", action="store_true", help="run all commands that have goals")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the events and seconds of a table")
+    options = checked(parser)
+    for line in table(parser, options) if options.table else map(json.dumps, lines(options)):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":
