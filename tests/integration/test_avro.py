@@ -272,7 +272,7 @@ def test_schemas_change_as_the_registry_allows_and_old_and_new_programs_read_all
     before = AvroDeserializer(registered, json.dumps(earlier))(value, context)
     assert isinstance(now, dict) and now["estimates"] and before == {name: now[name] for name in known}
 
-    stages.write([(drift.TOPIC, b"s", checked_in("drift.v1.json"), stages.began)])
+    stages.write([(drift.TOPIC, b"s", checked_in("drift.v2.json"), stages.began)])
     wait_for("the schema is refused", lambda: says(deployment, "avro-1", "refuses the schema", other, "compatib"))
     stages.write([(predictions.TOPIC, b"s", checked_in("predictions.v1.json"), stages.began + 1)] * 10)
     wait_for("the other topic goes on", lambda: sum(map(len, messages(kafka, copy).values())) == 11)
@@ -287,7 +287,7 @@ def test_the_largest_records_fit_their_topics(
 ) -> None:
     """A record of zeros takes twice as much in Avro as in JSON."""
     deployment = publishing(deploy, schema_registry, "avro.topics=effects,events.dead")
-    record = orjson.loads(checked_in("effects.v1.json"))
+    record = orjson.loads(checked_in("effects.v2.json"))
     record["curve"] = [0.0] * 65_000
     record["grid"] = record["curve"]
     record["ice"] = [{"grid": record["grid"], "curve": record["curve"]}]

@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 from tests.support.golden_records import checked_in
 
 SECONDS = 30.0
-ESTIMATE = orjson.loads(checked_in("importance.v1.json"))
-CURVE = orjson.loads(checked_in("effects.v1.json"))
+ESTIMATE = orjson.loads(checked_in("importance.v2.json"))
+CURVE = orjson.loads(checked_in("effects.v2.json"))
 
 
 def estimate(row: int, stream: str = "s", **changes: Any) -> bytes:

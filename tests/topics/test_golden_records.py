@@ -81,16 +81,16 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
     ]
     assert fields(estimate()) == [
         *("schema_version", "epoch", "stream", "row", "seq", "method", "loss", "alpha", "sampling", "interval"),
-        *("n", "coverage", "model_version", "lag", "staleness", "features"),
+        *("n", "coverage", "model_version", "lag", "staleness", "ts", "features"),
     ]
     assert fields(estimate_of_isage())[-5:] == ["staleness", "marginal_loss", "model_loss", "total", "features"]
     assert fields(curve()) == [
         *("schema_version", "epoch", "stream", "row", "seq", "feature", "output", "kind", "grid", "curve"),
-        *("margin", "level", "importance", "ice", "n", "coverage", "model_version"),
+        *("margin", "level", "importance", "ice", "n", "coverage", "model_version", "ts"),
     ]
     assert fields(alarm()) == [
         *("schema_version", "epoch", "stream", "row", "seq", "signal", "feature", "method", "model_version"),
-        *("coverage", "before", "after", "width", "curve_before", "curve_after", "detector"),
+        *("coverage", "before", "after", "width", "curve_before", "curve_after", "detector", "ts"),
     ]
     assert fields(checked_in("incidents.v2.json")) == [
         *("schema_version", "epoch", "stream", "incident", "status", "row", "seq", "onset", "verdict", "weight"),
@@ -187,19 +187,20 @@ def test_a_prediction_of_many_classes_is_read() -> None:
 
 
 def test_importance_is_read() -> None:
-    record = importance.decode(checked_in("importance.v1.json"))
-    assert (record.schema_version, record.staleness, record.total) == (1, 0.0625, None)
+    record = importance.decode(checked_in("importance.v2.json"))
+    assert (record.schema_version, record.staleness, record.total) == (2, 0.0625, None)
+    assert record.ts == 1767225600000
     assert list(record.features) == ["age", "car", "salary"]
     assert [feature.rank for feature in record.features.values()] == [2, 3, 1]
     assert record.features["salary"] == importance.Feature(0.5, 0.25, 0.0625, None, None, 1)
     assert record.interval == importance.Interval(None, None)
-    isage = importance.decode(checked_in("importance.v1.isage.json"))
+    isage = importance.decode(checked_in("importance.v2.isage.json"))
     assert (isage.marginal_loss, isage.model_loss, isage.total) == (0.5, 0.125, 0.375)
     assert isage.interval == importance.Interval("normal", 0.95)
 
 
 def test_effects_are_read() -> None:
-    numeric = effects.decode(checked_in("effects.v1.json"))
+    numeric = effects.decode(checked_in("effects.v2.json"))
     assert (numeric.feature, numeric.output, numeric.kind, numeric.curve) == (
         "age",
         "yes",
@@ -208,16 +209,16 @@ def test_effects_are_read() -> None:
     )
     assert numeric.ice is not None
     assert numeric.ice[1] == effects.IceCurve([20.0, 61.0], [0.5, 0.25])
-    categorical = effects.decode(checked_in("effects.v1.categories.json"))
+    categorical = effects.decode(checked_in("effects.v2.categories.json"))
     assert (categorical.grid, categorical.output, categorical.ice) == (["clear", "rain"], None, None)
 
 
 def test_drift_is_read() -> None:
-    curves = drift.decode(checked_in("drift.v1.json"))
+    curves = drift.decode(checked_in("drift.v2.json"))
     assert (curves.signal, curves.feature, curves.method, curves.width) == ("pd_importance", "age", "ipdp", 64)
     assert curves.curve_after == drift.Curve("yes", [20.0, 61.0], [0.5, 0.25])
     assert curves.detector == drift.Detector("adwin", {"delta": 0.0625, "grace_period": 500})
-    loss = drift.decode(checked_in("drift.v1.loss.json"))
+    loss = drift.decode(checked_in("drift.v2.loss.json"))
     assert (loss.feature, loss.method, loss.curve_before, loss.curve_after) == (None, None, None, None)
 
 

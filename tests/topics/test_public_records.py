@@ -28,7 +28,7 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 
 EVENTS = validator("events.v1")
 PREDICTIONS = validator("predictions.v1")
-IMPORTANCE = validator("importance.v1")
+IMPORTANCE = validator("importance.v2")
 DEAD = validator("events.dead.v1")
 
 
@@ -72,7 +72,7 @@ def an_importance(**changes: Any) -> bytes:
     return importance.encode(**{**fields, **changes})
 
 
-@pytest.mark.parametrize("name", ["events.v1", "labels.v1", "predictions.v1", "importance.v1", "effects.v1"])
+@pytest.mark.parametrize("name", ["events.v1", "labels.v1", "predictions.v1", "importance.v2", "effects.v2"])
 def test_golden_records_fit_their_schema(name: str) -> None:
     for file in GOLDEN:
         if file.startswith(name + "."):

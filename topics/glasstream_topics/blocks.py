@@ -23,7 +23,8 @@ _SELDOM: Final = frozenset(("ends", "refused", "watched", "new_classes", "times"
 """Fields that are left out of a frame unless they say something."""
 _Code = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 _TEXTS: Final = list[tuple[_Code, list[tuple[_Code, str]]]]
-_Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Time of an event in milliseconds since 1970."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -51,8 +52,7 @@ class Block:
     seqs
         int64[count]: the entries' events, all different in each part; of rows in the order in which their labels came.
     times
-        times of the rows' events in milliseconds, None for an event without; empty if none has one, or if the stream is
-        not watched for incidents.
+        times of the rows' events in milliseconds, None for an event without; empty if none has one.
     names, kinds
         name and kind of each slot's feature (0 number, 1 boolean, 2 text).
     classes
@@ -78,7 +78,7 @@ class Block:
     seqs: Array
     parts: list[Annotated[int, msgspec.Meta(ge=EFFECTS, le=BOTH)]] = field(default_factory=list)
     row: Natural = 0
-    times: list[_Time | None] = field(default_factory=list)
+    times: list[Time | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     kinds: list[Annotated[int, msgspec.Meta(ge=0, le=TEXT)]] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)

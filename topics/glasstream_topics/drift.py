@@ -75,9 +75,11 @@ class Drift(Shown, msgspec.Struct, frozen=True):
         the same curve at the row of the alarm; null if there is none.
     detector
         name and parameters of the detector.
+    ts
+        time of this event in milliseconds, as its sender gave it; absent if the event has none.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     epoch: Natural
     stream: str
     row: Natural
@@ -93,6 +95,7 @@ class Drift(Shown, msgspec.Struct, frozen=True):
     curve_before: Curve | None
     curve_after: Curve | None
     detector: Detector
+    ts: int | None = None
 
 
 JSON: Final = Json("drift", Drift)

@@ -58,9 +58,11 @@ class Effect(Shown, msgspec.Struct, frozen=True):
         numbers count events without a label, too.
     model_version
         version of the model that explained the row.
+    ts
+        time of this event in milliseconds, as its sender gave it; absent if the event has none.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     epoch: Natural
     stream: str
     row: Natural
@@ -77,6 +79,7 @@ class Effect(Shown, msgspec.Struct, frozen=True):
     n: Positive
     coverage: Share
     model_version: Natural
+    ts: int | None = None
 
 
 def key(stream: str, feature: str, output: str | None = None) -> bytes:

@@ -97,11 +97,13 @@ class Importance(Shown, msgspec.Struct, frozen=True):
         iSAGE only: smoothed loss of the model.
     total
         iSAGE only: `marginal_loss` - `model_loss`. The features' values add up to it.
+    ts
+        time of this event in milliseconds, as its sender gave it; absent if the event has none.
     features
         importance of each feature, by name.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     epoch: Natural
     stream: str
     row: Natural
@@ -120,6 +122,7 @@ class Importance(Shown, msgspec.Struct, frozen=True):
     marginal_loss: float | None = None
     model_loss: float | None = None
     total: float | None = None
+    ts: int | None = None
 
 
 def encode(

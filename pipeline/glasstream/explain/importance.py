@@ -68,6 +68,7 @@ class ImportanceAggregator:
                 epoch=self.settings.epoch,
                 row=moment.row,
                 seq=moment.seq,
+                ts=moment.ts,
                 method=self.name,
                 loss=moment.loss,
                 alpha=explain.alpha,

@@ -104,6 +104,7 @@ class Moment:
     stream: str
     row: int
     seq: int
+    ts: int | None
     version: int
     coverage: float
     loss: str

@@ -181,7 +181,7 @@ def test_damaged_bytes_are_told(topic: Topic, data: st.DataObject) -> None:
 
 
 def test_no_integer_becomes_a_double() -> None:
-    record = orjson.loads(checked_in("drift.v1.json"))
+    record = orjson.loads(checked_in("drift.v2.json"))
     record["detector"]["parameters"]["seed"] = 2**63
     with pytest.raises(RecordError, match="64 bits as seed"):
         ENCODERS["drift"].encode(message(orjson.dumps(record)))
@@ -246,7 +246,7 @@ def test_a_null_message_stays_one() -> None:
 
 def test_only_the_partition_of_a_record_of_a_later_release_waits() -> None:
     """From that record on: what stands before it, and in other partitions, is copied."""
-    good = checked_in("drift.v1.json")
+    good = checked_in("drift.v2.json")
     later = orjson.dumps({**orjson.loads(good), "colour": 1})
     worker = publisher()
     log = [

@@ -49,9 +49,9 @@ def test_records_come_typed_in_order_and_with_their_place(writer: Writer) -> Non
 
 def test_records_of_other_minor_versions_are_read_beside_ours(writer: Writer) -> None:
     later = orjson.dumps({**ESTIMATE, "row": 200, "added": {"by": ["a", "later", "release"]}})
-    writer.send(later, checked_in("importance.v1.json"))
+    writer.send(later, checked_in("importance.v2.json"))
     with importance(writer.bootstrap, prefix=PREFIX, kafka=FAST, follow=False) as records:
-        assert [(one.schema_version, one.row, one.staleness) for one in records] == [(1, 200, 0.0625), (1, 199, 0.0625)]
+        assert [(one.schema_version, one.row, one.staleness) for one in records] == [(2, 200, 0.0625), (2, 199, 0.0625)]
 
 
 def test_a_damaged_record_is_raised_once_and_the_iteration_goes_on(writer: Writer) -> None:

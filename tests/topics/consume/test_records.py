@@ -25,7 +25,7 @@ def changed(file: str, **fields: Any) -> bytes:
 
 @pytest.mark.parametrize(
     ("records", "file"),
-    [(IMPORTANCE, "importance.v1.json"), (EFFECTS, "effects.v1.json")],
+    [(IMPORTANCE, "importance.v2.json"), (EFFECTS, "effects.v2.json")],
     ids=["importance", "effects"],
 )
 def test_fields_of_a_later_minor_version_are_passed_over(records: Records[Any], file: str) -> None:
@@ -35,7 +35,7 @@ def test_fields_of_a_later_minor_version_are_passed_over(records: Records[Any], 
 
 
 def test_fields_that_an_older_record_lacks_get_their_defaults() -> None:
-    older = orjson.loads(checked_in("importance.v1.isage.json"))
+    older = orjson.loads(checked_in("importance.v2.isage.json"))
     del older["total"]
     record = IMPORTANCE.read(orjson.dumps(older), HERE)
     assert (record.marginal_loss, record.model_loss, record.total) == (0.5, 0.125, None)
@@ -44,8 +44,8 @@ def test_fields_that_an_older_record_lacks_get_their_defaults() -> None:
 @pytest.mark.parametrize("fields", [{}, {"features": "of another form"}], ids=["same form", "another form"])
 def test_an_unknown_major_version_is_refused_by_place_and_with_what_to_do(fields: dict[str, Any]) -> None:
     with pytest.raises(VersionError) as caught:
-        IMPORTANCE.read(changed("importance.v1.json", schema_version=2, **fields), HERE)
-    assert str(caught.value).startswith(f"{HERE}: expected schema_version 1, got 2.")
+        IMPORTANCE.read(changed("importance.v2.json", schema_version=3, **fields), HERE)
+    assert str(caught.value).startswith(f"{HERE}: expected schema_version 1, 2, got 3.")
     assert "upgrade this reader" in str(caught.value)
 
 
@@ -58,9 +58,9 @@ def test_an_unknown_major_version_is_refused_by_place_and_with_what_to_do(fields
         b"[" * 100_000,
         b"3",
         b'{"schema_version": 1}',
-        changed("importance.v1.json", schema_version="1"),
-        changed("importance.v1.json", features=None),
-        checked_in("importance.v1.json")[:-1],
+        changed("importance.v2.json", schema_version="1"),
+        changed("importance.v2.json", features=None),
+        checked_in("importance.v2.json")[:-1],
     ],
 )
 def test_a_damaged_record_is_refused_by_place(data: bytes) -> None:

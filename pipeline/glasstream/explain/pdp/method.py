@@ -167,6 +167,7 @@ class _Aggregator:
             stream=moment.stream,
             row=moment.row,
             seq=moment.seq,
+            ts=moment.ts,
             feature=name,
             output=effect.output,
             kind=effect.kind,

@@ -158,6 +158,7 @@ class Alarms:
                 stream=moment.stream,
                 row=moment.row,
                 seq=moment.seq,
+                ts=moment.ts,
                 signal=found.signal,
                 feature=None if is_loss else moment.names[alarm.series],
                 method=found.method or None,

@@ -26,6 +26,7 @@ from glasstream.flow.aggregator.alarms import EVERY, Alarms
 from glasstream.flow.aggregator.incidents import Incidents
 from glasstream.flow.aggregator.timeline import Span, Timeline
 from glasstream.flow.settings import Settings
+from glasstream_topics.blocks import Time
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.errors import FrameError
 from glasstream_topics.methods import BOTH, EFFECTS, LABELLED, METHODS
@@ -45,7 +46,7 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
     published_row: Before
     explained: Count
     failed: Count
-    timelines: list[tuple[Before, Count, Before]]
+    timelines: list[tuple[Before, Count, Before, Time | None]]
     version: Count
     loss: str
     staleness: float | None
@@ -358,7 +359,7 @@ class StreamAggregator:
 
             def moment(index: int, places: Sequence[int] = places, span: Span = span) -> Moment:
                 at = places[index]
-                return self._moment(int(span.rows[at]), int(span.seqs[at]), explained + at + 1, first + at)
+                return self._moment(*span.moment(at), explained + at + 1, first + at)
 
             if self.alarms is not None:
                 ends = [skip + at + 1 for at in places]
@@ -374,11 +375,12 @@ class StreamAggregator:
         self.records.extend(record for *_, record in sorted(found, key=itemgetter(0, 1)))
         self.records.extend(record for *_, record in sorted(opened, key=itemgetter(0, 1)))
 
-    def _moment(self, row: int, seq: int, explained: int, entry: int) -> Moment:
+    def _moment(self, row: int, seq: int, ts: int | None, explained: int, entry: int) -> Moment:
         return Moment(
             stream=self.stream,
             row=row,
             seq=seq,
+            ts=ts,
             version=self.version,
             coverage=explained / (entry + 1 - self.settings.explain.first_row),
             loss=self.loss,
@@ -396,7 +398,7 @@ class StreamAggregator:
     def _publish(self, timeline: Timeline) -> None:
         """Publish the records of every method of a timeline as of its newest row, unless none has been explained."""
         timeline.published, self.published_row = timeline.row, self.next_row - 1
-        moment = self._moment(timeline.row, timeline.seq, self.explained, self.next_row - 1)
+        moment = self._moment(timeline.row, timeline.seq, timeline.ts, self.explained, self.next_row - 1)
         for method in self.methods:
             if method.count and METHODS[method.name].part & timeline.part:
                 self.records.extend(method.records(moment))
@@ -408,7 +410,7 @@ class StreamAggregator:
             "published_row": self.published_row,
             "explained": self.explained,
             "failed": self.failed,
-            "timelines": [[timeline.row, timeline.seq, timeline.published] for timeline in self.timelines],
+            "timelines": [[one.row, one.seq, one.published, one.ts] for one in self.timelines],
             "version": self.version,
             "loss": self.loss,
             "staleness": self.staleness,
@@ -463,11 +465,11 @@ class StreamAggregator:
         form.expect(saved.version <= saved.next_row, "a version up to it", saved.version, _OF)
         form.expect(saved.loss in ("", *LOSSES), f"a loss of {', '.join(LOSSES)}", saved.loss, _OF)
         form.expect(len(saved.timelines) == len(restored.timelines), "a row for each timeline", saved.timelines, _OF)
-        for timeline, (row, seq, published) in zip(restored.timelines, saved.timelines, strict=True):
+        for timeline, (row, seq, published, ts) in zip(restored.timelines, saved.timelines, strict=True):
             if timeline.part & LABELLED:
                 low = saved.next_row - 1 if timeline.part == BOTH else timeline.row
                 form.expect(low <= row < saved.next_row, f"a newest row from {low} on", row, _OF)
-            timeline.row, timeline.seq, timeline.published = row, seq, published
+            timeline.row, timeline.seq, timeline.published, timeline.ts = row, seq, published, ts
         form.expect(
             saved.methods.keys() == {one.name for one in restored.methods}, "its methods", [*saved.methods], _OF
         )

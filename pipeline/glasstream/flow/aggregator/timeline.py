@@ -4,6 +4,7 @@ Usually a stream has one timeline, of its rows. With `explain.unlabelled` it has
 labels is indexed by row, and effects by event, in which the number of a row is the `seq` of its event.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,8 +24,14 @@ class Span(NamedTuple):
     """(count,) number of the newest row after each entry."""
     seqs: NDArray[np.int64]
     """(count,) events of the entries."""
+    times: Sequence[int | None]
+    """Times of the events in milliseconds; empty if none has one."""
     before: int
     """Number of the newest row before them."""
+
+    def moment(self, entry: int) -> tuple[int, int, int | None]:
+        """Return the row, event and time of an entry."""
+        return int(self.rows[entry]), int(self.seqs[entry]), self.times[entry] if self.times else None
 
     def due(self, every: int) -> NDArray[np.bool_]:
         """Return (count,) the entries at which the number of rows passes a multiple of `every`."""
@@ -43,6 +50,8 @@ class Timeline:
     """Newest row; on the timeline of events -1 before the first."""
     seq: int = 0
     """Event of this row."""
+    ts: int | None = None
+    """Time of this event in milliseconds, if it has one."""
     published: int = -1
     """Row as of which records were last due; -1 before the first."""
 
@@ -57,10 +66,11 @@ class Timeline:
             if before < 0 and mask.any():
                 before = int(seqs[mask][0]) - 1
             rows = np.maximum.accumulate(np.where(mask, seqs, before))
-        return Span(mask, rows, seqs, before)
+        return Span(mask, rows, seqs, block.times[skip:], before)
 
     def advance(self, span: Span, entries: slice) -> None:
         """Move to the last of some entries."""
         own = np.flatnonzero(span.mask[entries])
         if len(own):
-            self.row, self.seq = int(span.rows[entries][own[-1]]), int(span.seqs[entries][own[-1]])
+            last = entries.start + int(own[-1])
+            self.row, self.seq, self.ts = span.moment(last)

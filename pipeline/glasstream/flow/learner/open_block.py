@@ -205,7 +205,7 @@ class OpenBlock:
             parts=list(parts),
             version=state.version,
             seqs=np.array(self._seqs, dtype=np.int64)[chosen],
-            times=times if watched and any(time is not None for time in times) else [],
+            times=times if any(time is not None for time in times) else [],
             x=rows[chosen],
             y=np.array(self._targets)[chosen],
             draws=draws,
