@@ -18,7 +18,7 @@ class CountingWatch:
     lost, doubled, changed or out of order.
     """
 
-    def __init__(self, stream: str, epoch: int, seed: int, budget: float) -> None:
+    def __init__(self, stream: str, epoch: int, seed: int, budget: float, learns: bool = True) -> None:
         self.stream, self.epoch, self.seed, self.budget = stream, epoch, seed, budget
         self.count = self.incidents = 0
         self.sums = np.zeros(4)
@@ -46,7 +46,7 @@ class CountingWatch:
         row = self.since
         sums = [float(number) for number in self.sums]
         return Incident(
-            schema_version=2,
+            schema_version=3,
             epoch=self.epoch,
             stream=self.stream,
             incident=self.count // EVERY,

@@ -323,7 +323,7 @@ def alarm_of_loss() -> bytes:
 
 def incident() -> incidents.Incident:
     return incidents.Incident(
-        schema_version=2,
+        schema_version=3,
         epoch=0,
         stream="agrawal",
         incident=2,
@@ -349,6 +349,30 @@ def incident() -> incidents.Incident:
         ],
         rule="unknown",
         muted=["loan"],
+        where=incidents.Where(
+            of="loss",
+            extent="segments",
+            rows_before=300,
+            rows_since=150,
+            change=0.375,
+            segments=[
+                incidents.Segment(
+                    conditions=[
+                        incidents.Condition("car", "in", ["Škoda"], missing=False),
+                        incidents.Condition("salary", "<", [40_000.0], missing=True),
+                    ],
+                    text="car = Škoda and salary < 40000 or missing",
+                    share_before=0.25,
+                    share_since=0.28125,
+                    loss_before=0.125,
+                    loss_since=1.25,
+                    low=0.75,
+                    high=1.5,
+                    carried=0.9375,
+                )
+            ],
+        ),
+        advice=incidents.Advice("fix_input", ["age"], 0.25),
     )
 
 
@@ -626,7 +650,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "importance.v2.isage.json": estimate_of_isage,
     "drift.v2.json": alarm,
     "drift.v2.loss.json": alarm_of_loss,
-    "incidents.v2.json": lambda: incidents.encode(incident()),
+    "incidents.v3.json": lambda: incidents.encode(incident()),
     "attributions.v2.json": attribution,
     "attributions.v2.regression.json": lambda: attribution(regression=True),
     "novelty.v2.json": usual_event,

@@ -92,10 +92,10 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
         *("schema_version", "epoch", "stream", "row", "seq", "signal", "feature", "method", "model_version"),
         *("coverage", "before", "after", "width", "curve_before", "curve_after", "detector", "ts"),
     ]
-    assert fields(checked_in("incidents.v2.json")) == [
+    assert fields(checked_in("incidents.v3.json")) == [
         *("schema_version", "epoch", "stream", "incident", "status", "row", "seq", "onset", "verdict", "weight"),
         *("alternatives", "features", "loss_name", "loss_before", "loss_after", "summary", "evidence"),
-        *("rule", "muted"),
+        *("rule", "muted", "where", "advice"),
     ]
     assert fields(group_record()) == [
         *("schema_version", "epoch", "stream", "seq", "attribute", "loss", "classes", "more_classes", "least", "level"),
@@ -234,7 +234,7 @@ def test_groups_are_read() -> None:
 
 
 def test_incidents_are_read() -> None:
-    data = checked_in("incidents.v2.json")
+    data = checked_in("incidents.v3.json")
     assert incidents.decode(data) == incident()
     affected = orjson.loads(data)["features"]
     between = {"factor_low": 0.0625, "factor_high": 0.25}
@@ -243,8 +243,8 @@ def test_incidents_are_read() -> None:
 
 
 def test_incidents_of_version_1_are_read() -> None:
-    fields = orjson.loads(checked_in("incidents.v2.json"))
-    former = {name: value for name, value in fields.items() if name not in ("rule", "muted")}
+    fields = orjson.loads(checked_in("incidents.v3.json"))
+    former = {name: value for name, value in fields.items() if name not in ("rule", "muted", "where", "advice")}
     read = incidents.decode(orjson.dumps({**former, "schema_version": 1}))
     assert (read.schema_version, read.rule, read.muted) == (1, None, None)
 

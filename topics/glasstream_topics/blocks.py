@@ -58,7 +58,8 @@ class Block:
     classes
         class names that labels and predictions index, in the model's order; empty for regression.
     texts
-        per slot of kind text, the texts of the codes among its grid points.
+        per slot of kind text, the texts of codes: those among its grid points and in attributed rows and, in a stream
+        that is watched for incidents, those in its rows that incidents can name.
     staleness
         distance between the model of `version` and the snapshot before it; None if it was not measured.
     loss

@@ -31,6 +31,15 @@ STATUSES: Final = {
 }
 """Statuses, and what people say of an incident."""
 
+ACTIONS: Final = {
+    "fix_input": "repair the source of the inputs",
+    "wait": "wait: the model is adapting, or labels are still to come",
+    "retrain": "retrain or replace the model",
+    "reset": "reset the stream, so that the model learns anew",
+    "none": "nothing: the model copes",
+}
+"""Actions that incidents advise, in words. `ops/docs/incidents.md` has the table by which one is chosen."""
+
 
 class Onset(msgspec.Struct, frozen=True):
     """The first row of the change.
@@ -123,6 +132,119 @@ class Alternative(msgspec.Struct, frozen=True):
     weight: Share
 
 
+class Condition(msgspec.Struct, frozen=True):
+    """A condition on one feature of an event.
+
+    Attributes
+    ----------
+    feature
+        name of the feature.
+    op
+        `>=` or `<` the number in `values`; `in` or `not in` the categories or booleans in `values`; `missing` (null or
+        absent) or `present`.
+    values
+        what the value is compared with.
+    missing
+        whether events without a value fulfil the condition, too.
+    """
+
+    feature: str
+    op: str
+    values: list[float | bool | str]
+    missing: bool
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A part of the events that carries much of a change.
+
+    Attributes
+    ----------
+    conditions
+        an event belongs to the segment if it fulfils all of them.
+    text
+        the conditions for people, such as `region = north and hour >= 15`.
+    share_before, share_since
+        share of the rows before, and since the onset, that belong to it.
+    loss_before, loss_since
+        mean loss of these rows; null if there are none, or where `of` is `events`.
+    low, high
+        95 % interval of the rise of their mean loss; of the rise of their share where `of` is `events`. Null if there
+        are too few of them.
+    carried
+        part of the change that the segment carries. It exceeds 1 if the rest of the rows changed the other way. Null
+        if the mean loss of all rows did not rise.
+    """
+
+    conditions: list[Condition]
+    text: str
+    share_before: Share
+    share_since: Share
+    loss_before: float | None
+    loss_since: float | None
+    low: float | None
+    high: float | None
+    carried: float | None
+
+
+class Where(msgspec.Struct, frozen=True):
+    """Where in the space of the inputs something changed.
+
+    Attributes
+    ----------
+    of
+        `loss`: where the mean loss rose; `events`: where more events fall than before.
+    extent
+        `segments`; `everywhere`: the loss rose in more than a few segments; or `unknown`.
+    rows_before, rows_since
+        number of rows from which the numbers are computed. The segments were found with as many others.
+    change
+        rise of the mean loss of these rows, or the share of the rows since that would have to move for the shares of
+        all leaves of the tree to be as before.
+    segments
+        at most three, the one that carries most first. Empty unless `extent` is `segments`.
+    """
+
+    of: str
+    extent: str
+    rows_before: Natural
+    rows_since: Natural
+    change: float
+    segments: list[Segment]
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """What to do about an incident. It is a suggestion: nothing acts on it.
+
+    Attributes
+    ----------
+    action
+        a key of `glasstream_topics.incidents.ACTIONS`; later releases may add actions.
+    features
+        the inputs to repair, if that is the advice.
+    recovered
+        part of the rise of the loss that has been recovered, from 0 to 1; null if the loss did not rise, or if that is
+        not known.
+    """
+
+    action: str
+    features: list[str]
+    recovered: Share | None
+
+    @property
+    def text(self) -> str:
+        """The advice for people.
+
+        >>> Advice("wait", [], 0.25).text
+        'wait: the model is adapting, or labels are still to come (25 % of the rise of the loss is recovered)'
+        >>> Advice("fix_input", ["age", "car"], None).text
+        'repair the source of the inputs: age, car'
+        """
+        what = ACTIONS.get(self.action, self.action)
+        features = f": {', '.join(self.features)}" if self.features else ""
+        part = "" if self.recovered is None else f" ({100 * self.recovered:.0f} % of the rise of the loss is recovered)"
+        return f"{what}{features}{part}"
+
+
 class Incident(Shown, msgspec.Struct, frozen=True):
     """One incident: when it is opened, when its verdict changes, and when it is over.
 
@@ -172,9 +294,14 @@ class Incident(Shown, msgspec.Struct, frozen=True):
     muted
         features that have moved so often that further moves of theirs open no incident. Records of version 1 and of
         replaced models lack it.
+    where
+        where in the space of the inputs the loss rose or more events fall. Absent if neither is so, or if too few rows
+        are known, and in records before version 3.
+    advice
+        what to do. Records before version 3 lack it.
     """
 
-    schema_version: Literal[1, 2]
+    schema_version: Literal[1, 2, 3]
     epoch: Natural
     stream: str
     incident: Positive
@@ -193,6 +320,8 @@ class Incident(Shown, msgspec.Struct, frozen=True):
     evidence: list[Evidence]
     rule: str | None = None
     muted: list[str] | None = None
+    where: Where | None = None
+    advice: Advice | None = None
 
     @property
     def unit(self) -> str:

@@ -42,6 +42,7 @@ class Purpose(IntEnum):
     LABEL_DELAY = 12
     INCIDENT = 13
     ATTRIBUTIONS = 14
+    WHERE = 15
 
 
 def stream_key(seed: int, stream: str) -> NDArray[np.uint64]:

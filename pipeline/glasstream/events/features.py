@@ -53,6 +53,13 @@ def decoded(number: float, kind: int, texts: Mapping[int, str] | Sequence[str]) 
     return bool(number) if kind == Kind.BOOLEAN else float(number)
 
 
+NAMED: Final = 32
+"""Number of categories of a feature that incidents can name: the first ones."""
+LONGEST_NAMED: Final = 64
+"""Characters of the longest category that incidents can name."""
+NAMED_SLOTS: Final = 64
+"""Number of features of texts whose categories they can name. With these bounds, the names of a row take few bytes."""
+
 NAMES_BYTES: Final = 256 * 1024
 """Largest size of all names of a stream, as JSON. Records with a number or more for each name then fit a broker."""
 
@@ -256,6 +263,16 @@ class FeatureTable:
         if len(texts) < len(codes):
             texts += islice(codes, len(texts), None)
         return texts
+
+    def named(self, rows: NDArray[np.float64]) -> dict[int, dict[int, str]]:
+        """Return the texts of the categories in rows that incidents can name, by slot and code."""
+        slots = [slot for slot, kind in enumerate(self.kinds[: rows.shape[1]]) if kind is Kind.TEXT]
+        found = {}
+        for slot in slots[:NAMED_SLOTS]:
+            codes = set(rows[:, slot].tolist())
+            texts = enumerate(self.texts(slot)[:NAMED])
+            found[slot] = {code: text for code, text in texts if code in codes and len(text) <= LONGEST_NAMED}
+        return found
 
     def keep(self, x: Mapping[str, Value]) -> KeptFeatures:
         """Return what has to be kept of features that were encoded before, to encode them `again` later.

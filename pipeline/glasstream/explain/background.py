@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from glasstream.base.draws import stream_key
 from glasstream.base.errors import StateError
-from glasstream.events.features import FeatureTable, Kind
+from glasstream.events.features import LONGEST_NAMED, NAMED, NAMED_SLOTS, FeatureTable, Kind
 from glasstream.explain.method import Arrays, Passing
 from glasstream.explain.registry import REGISTRY
 from glasstream.explain.sampling.reservoir import Reservoir, together
@@ -32,6 +32,16 @@ def joined(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]
         slots = {**fields["texts"], **more["texts"]}
         both["texts"] = {slot: {**fields["texts"].get(slot, {}), **more["texts"].get(slot, {})} for slot in slots}
     return both
+
+
+def texts_in(rows: NDArray[np.float64], kinds: Sequence[int], texts: Mapping[int, Mapping[int, str]]) -> dict[int, Any]:
+    """Return those texts, by slot and code, that incidents can name in rows; see `FeatureTable.named`."""
+    found = {}
+    for slot in [slot for slot, kind in enumerate(kinds) if kind == Kind.TEXT][:NAMED_SLOTS]:
+        codes = set(rows[:, slot].tolist())
+        named = texts.get(slot, {}).items()
+        found[slot] = {c: text for c, text in named if c in codes and c < NAMED and len(text) <= LONGEST_NAMED}
+    return found
 
 
 class Background:

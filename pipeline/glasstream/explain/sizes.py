@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from glasstream.explain.background import joined
+from glasstream.explain.background import joined, texts_in
 from glasstream.explain.registry import REGISTRY
 from glasstream_topics.methods import GIVEN, MOST_OUTPUTS, methods_of, numbers_of_a_row
 from glasstream_topics.requests import ExplainRequest, NewCategories, only, refused
@@ -126,6 +126,8 @@ def _part(block: ExplainRequest, rows: slice) -> ExplainRequest:
         if needed not in fields["draws"]:  # no entry has effects
             fields[name] = None
     fields = {"texts": {}, **fields}
+    if block.watched:
+        fields = joined(fields, {"texts": texts_in(block.x[rows], block.kinds, block.texts)})
     return replace(
         block,
         **block.numbering(rows),

@@ -19,7 +19,7 @@ from tests.support.golden_records import checked_in
 from tests.support.writing import Writer
 
 TIME = "2026-01-01 00:00 UTC"
-GOLDEN = incidents.decode(checked_in("incidents.v2.json"))
+GOLDEN = incidents.decode(checked_in("incidents.v3.json"))
 
 
 def incident(stream: str, number: int, status: str = "open", **changes: object) -> bytes:
@@ -63,7 +63,8 @@ def test_the_table_has_a_line_for_each_incident_and_a_sentence_follows(broker: E
         ["loans", "1", "over", "row 1,200", TIME, "feature broken", features, "0.1250 → 0.5000 (brier)"],
         ["loans", "2", "open", "row 1,200", TIME, "feature broken", "–", "– → 0.5000 (brier)"],
     ]
-    assert lines[-3:] == [f"{name}: {GOLDEN.summary}" for name in ("bikes 1", "loans 1", "loans 2")]
+    suggestion = "Suggestion: repair the source of the inputs: age (25 % of the rise of the loss is recovered)."
+    assert lines[-3:] == [f"{name}: {GOLDEN.summary} {suggestion}" for name in ("bikes 1", "loans 1", "loans 2")]
     assert listed(broker, "--stream", "others")[0] == "no incidents\n"
 
 

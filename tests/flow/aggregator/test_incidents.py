@@ -3,7 +3,6 @@
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 import numpy as np
 import orjson
 import pytest
@@ -21,6 +20,7 @@ from glasstream.kafka.stages.aggregator import AggregatorTask
 from glasstream_topics import frames
 from glasstream_topics.contributions import Contributions, flush_item
 from glasstream_topics.errors import FrameError
+from glasstream_topics.incidents import encode
 from glasstream_topics.methods import WATCHED
 from tests.support.contributions import VALUES as FEW
 from tests.support.counting_watch import EVERY, LASTS, CountingWatch
@@ -98,7 +98,7 @@ def single_rows(settings: Settings) -> list[bytes]:
         found += watch.update(
             Rows(row, seqs, times, names, kinds, inputs, target, classes, loss, "zero_one", importance)
         )
-    return [msgspec.json.encode(one) for one in found]
+    return [encode(one) for one in found]
 
 
 cut_points = st.lists(st.integers(START + 1, ROWS - 1), max_size=8, unique=True).map(sorted)

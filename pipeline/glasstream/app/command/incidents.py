@@ -27,8 +27,9 @@ _NUMBERS = ("number", "since")
 def incidents(stream: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
     """List the incidents on the topic `incidents`, each as of its newest record.
 
-    A sentence about each follows the table: what changed, when it began, and how it affected the loss. An incident is
-    open, over (the series are as before), or normal (later rows are compared with the rows since the change).
+    A sentence about each follows the table: what changed, when it began, and how it affected the loss; and a suggestion
+    what to do. An incident is open, over (the series are as before), or normal (later rows are compared with the rows
+    since the change).
     """
     from glasstream.app.command.expect import reached
     from glasstream_topics.incidents import encode
@@ -42,7 +43,8 @@ def incidents(stream: str | None, as_json: bool, data: Path | None, **common: An
     console = standard_console()
     console.print(_table(found) if found else "no incidents")
     for incident in found:
-        console.print(f"{incident.stream} {incident.incident:,}: {incident.summary}")
+        suggestion = "" if incident.advice is None else f" Suggestion: {incident.advice.text}."
+        console.print(f"{incident.stream} {incident.incident:,}: {incident.summary}{suggestion}")
     return 0
 
 

@@ -244,7 +244,21 @@ def incident_part(record: Incident) -> dict[str, Any]:
             }
             for one in record.evidence
         ],
+        "segments": [
+            {
+                "text": one.text,
+                "share_before": one.share_before,
+                "share_since": one.share_since,
+                "loss_before": one.loss_before,
+                "loss_since": one.loss_since,
+                "low": one.low,
+                "high": one.high,
+                "carried": one.carried,
+            }
+            for one in (record.where.segments if record.where is not None else [])
+        ],
         "advice": advice(record.verdict),
+        "suggestion": record.advice.text if record.advice is not None else "",
     }
 
 

@@ -14,7 +14,7 @@ from glasstream.detect.incidents.betting import BINS, tally
 from glasstream.detect.incidents.pairs import differences
 from glasstream.detect.incidents.series import Name, Series
 from glasstream.detect.incidents.verdict import Judgement, Level
-from glasstream_topics.incidents import Onset
+from glasstream_topics.incidents import Onset, Where
 
 GATHERED = 150
 """Rows after an alarm from which the verdict is made, and rows of each later comparison."""
@@ -27,7 +27,7 @@ QUIET = 3
 """Number of comparisons in a row that must find everything as before, so that an incident is over."""
 
 _NUMBERS = 20_000  # that an alarm keeps: those of wide streams are judged by fewer rows
-_META = ("row", "pending", "strengths", "onset", "before", "number", "judgement", "rows", "summed", "quiet")
+_META = ("row", "pending", "strengths", "onset", "before", "number", "judgement", "rows", "summed", "quiet", "where")
 _OF: Final = "an alarm"
 _FORM: Final = {
     "gathered": Field("f8", ("rows", "levels"), -FINITE, FINITE, missing=True),
@@ -55,6 +55,7 @@ class _Saved(msgspec.Struct, forbid_unknown_fields=True):
     rows: Annotated[int, msgspec.Meta(ge=0, le=NORMAL)]
     summed: Annotated[int, msgspec.Meta(ge=0, le=JUDGED_AGAIN)]
     quiet: Annotated[int, msgspec.Meta(ge=0, le=QUIET)]
+    where: Where | None
 
 
 Floats = NDArray[np.float64]
@@ -90,6 +91,8 @@ class Alarm:
     summed: int = 0
     quiet: int = 0
     """Comparisons in a row that found everything as before."""
+    where: Where | None = None
+    """Where the change is; None if it is not known."""
 
     @classmethod
     def raised(

@@ -18,6 +18,8 @@ RUNS: Final = 120
 """Number of runs that are kept."""
 BEFORE: Final = 2_000
 """Most rows before the row that count."""
+WINDOW: Final = 3
+"""Number of runs by which a recovery is measured."""
 
 _Runs = Annotated[list[float], msgspec.Meta(max_length=RUNS)]
 _Rows = Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=RUN)]], msgspec.Meta(max_length=RUNS)]
@@ -57,6 +59,19 @@ class Losses:
         place = min(max(0, row // RUN - self.first), len(self.sums))
         after = place + (row % RUN != 0 and row // RUN >= self.first)
         return self._mean(max(0, place - BEFORE // RUN), place), self._mean(after, len(self.sums))
+
+    def recovered(self, row: int, before: float | None) -> float | None:
+        """Return the part of the rise of the loss since a row that has been recovered, from 0 to 1.
+
+        The rise is that of the worst `WINDOW` consecutive runs, and what is left of it that of the newest ones. It is
+        None if the loss did not rise, or while there are fewer than two windows of them.
+        """
+        first = min(max(0, -(-row // RUN) - self.first), len(self.sums))
+        means = [self._mean(place, place + WINDOW) for place in range(first, len(self.sums) - WINDOW + 1)]
+        known = [mean for mean in means if mean is not None]
+        if before is None or len(known) <= WINDOW or not (worst := max(known)) > before:
+            return None
+        return min(1.0, max(0.0, (worst - known[-1]) / (worst - before)))
 
     def _mean(self, begin: int, end: int) -> float | None:
         rows = sum(self.rows[begin:end])

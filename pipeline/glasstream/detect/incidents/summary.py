@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from glasstream.detect.incidents.verdict import BROKEN, Judgement
-from glasstream_topics.incidents import UNLABELLED, Affected, Evidence, Onset
+from glasstream_topics.incidents import UNLABELLED, Affected, Evidence, Onset, Where
 
 _FAULTS = {
     "missing": "{} is often missing",
@@ -17,19 +17,28 @@ _OF_TWO = {"swapped": "{} arrive swapped", "apart": "{} no longer go together"}
 
 
 def summary(
-    judgement: Judgement, onset: Onset, loss_name: str, before: float | None, after: float | None, muted: Sequence[str]
+    judgement: Judgement,
+    onset: Onset,
+    loss_name: str,
+    before: float | None,
+    after: float | None,
+    muted: Sequence[str],
+    where: Where | None = None,
 ) -> str:
-    """Return what happened, since when, what it did to the loss, and which features are not watched any more."""
+    """Return what happened, since when, what it did to the loss and where, and the features not watched any more."""
     what, more = _what(judgement)
     time = f" ({utc(onset.ts)})" if onset.ts is not None else ""
     parts = [f"{what} since row {onset.row:,}{time}{more}"]
     if judgement.rule == UNLABELLED:
         parts = [f"in events without labels, {what} since event {onset.row:,}{time}{more}"]
+        parts += _where(where) if where is not None else []
         steps = {one.feature or "": _step(one) for one in judgement.evidence if one.side == "reasoning"}
         more_on, less_on = ([name for name in steps if sign * steps[name] > 0.0] for sign in (1, -1))
         parts += _relies("the model", more_on, less_on)
     if before is not None and after is not None:
         parts.append(_loss(loss_name, before, after))
+    if where is not None and judgement.rule != UNLABELLED:
+        parts += _where(where)
     if muted:
         parts.append(f"further moves of {_listed([*muted])} alone open no incident")
     return f"{'; '.join(parts)}."
@@ -46,6 +55,29 @@ def of_replacement(
     elif before is not None and after is not None:
         parts.append(_loss(loss_name, before, after))
     return f"{'; '.join([*parts, *_relies('it', more, less)])}."
+
+
+def _where(where: Where) -> list[str]:
+    """Return a phrase about where the change is; none if that is not known."""
+    if where.extent == "everywhere":
+        return ["the loss rose everywhere"]
+    if not where.segments:
+        return []
+    names = " or ".join(f"({one.text})" if len(where.segments) > 1 else one.text for one in where.segments)
+    former, share = (
+        _percent(sum(shares))
+        for shares in zip(*((one.share_before, one.share_since) for one in where.segments), strict=True)
+    )
+    if where.of == "events":
+        return [f"{share} of the events, before {former}, have {names}"]
+    parts = [one.carried for one in where.segments if one.carried is not None]
+    if len(parts) < len(where.segments):
+        return [f"the loss rose in {share} of the events: {names}"]
+    return [f"{_percent(min(1.0, sum(parts)))} of the rise comes from {share} of the events: {names}"]
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.{'0' if share >= 0.0095 else '1'}f} %"
 
 
 def _relies(who: str, more: Sequence[str], less: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ their predictions.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,14 +24,19 @@ from numpy.typing import NDArray
 from glasstream.base import form
 from glasstream.base.draws import stream_key
 from glasstream.base.form import Count
+from glasstream.detect.incidents.advice import advise, of_model
 from glasstream.detect.incidents.alarm import GATHERED, JUDGED_AGAIN, NORMAL, QUIET, Alarm, Floats
 from glasstream.detect.incidents.losses import Losses
 from glasstream.detect.incidents.past import Past
+from glasstream.detect.incidents.recent import Recent, Saved, Texts
 from glasstream.detect.incidents.replacement import VERDICT, Replacement
 from glasstream.detect.incidents.series import Name, Series, SeriesMeta
 from glasstream.detect.incidents.summary import of_replacement, summary
 from glasstream.detect.incidents.verdict import Judgement, Sample, judge, series_changed
-from glasstream_topics.incidents import UNLABELLED, Incident, Onset
+from glasstream.detect.incidents.where import Of, locate
+from glasstream.detect.incidents.where import Sample as Around
+from glasstream.events.features import Kind
+from glasstream_topics.incidents import UNLABELLED, Incident, Onset, Where
 
 _LASTING = 1_200
 """Rows for which the loss must stay high before the model alone is blamed: most models that adapt recover sooner."""
@@ -44,6 +50,7 @@ _DATA = ("input", "pair", "label")
 _OF_DATA = ("feature_broken", "feature_alive", "data_moved", "labels_shifted")
 """Verdicts on incidents that another change of the data ends."""
 _STANDARD_ERRORS = 2.0
+_TEXT: Final = int(Kind.TEXT)
 _NO_TIME = np.iinfo(np.int64).min
 _OF: Final = "incidents"
 
@@ -56,6 +63,7 @@ class _Meta(SeriesMeta, forbid_unknown_fields=True, kw_only=True):
     incidents: Count
     past: Past
     losses: Losses
+    texts: Saved
     alarm: dict[str, Any] | None = None
     replacement: dict[str, Any] | None = None
 
@@ -83,6 +91,8 @@ class Rows(NamedTuple):
     loss_name: str
     importance: Floats | None
     """(n, d) contributions to the importance of each feature; None if there are none."""
+    texts: Texts = MappingProxyType({})
+    """Names of the categories in these rows, by feature and code."""
 
 
 class _Now(NamedTuple):
@@ -107,6 +117,8 @@ class IncidentWatch:
     labelled
         Whether the rows have labels and losses. If not, both are all 0, and the published incidents number rows by
         their events.
+    learns
+        Whether the model learns the rows.
     """
 
     stream: str
@@ -114,6 +126,7 @@ class IncidentWatch:
     seed: int
     budget: float
     labelled: bool = True
+    learns: bool = True
     step: int = 1
     """Difference of the numbers of two incidents that follow each other; the first one has number 1, or `step`
     without labels."""
@@ -127,6 +140,8 @@ class IncidentWatch:
     """The loss while no alarm was under way, since the newest change that became normal."""
     losses: Losses = field(default_factory=Losses)
     """The loss of the newest rows."""
+    recent: Recent = field(default_factory=Recent)
+    """The newest rows, or those around the onset of what is judged."""
     series: Series = field(init=False)
     alarm: Alarm | None = None
     """The open incident, or an alarm whose rows are being gathered."""
@@ -158,6 +173,8 @@ class IncidentWatch:
             levels[:, 1 : 1 + rows.importance.shape[1]] = rows.importance
         times = [_NO_TIME if time is None else time for time in rows.times or [None] * len(values)]
         events = np.column_stack([rows.seqs, np.array(times, np.int64)])
+        categories = {slot for slot, kind in enumerate(self.kinds) if kind == _TEXT} if rows.texts else ()
+        texts = {slot: named for slot, named in rows.texts.items() if slot in categories}
         done = 0
         while done < len(values):
             begin, alarm = done, self.alarm
@@ -175,6 +192,8 @@ class IncidentWatch:
             )
             done = begin + fed
             self.losses.add(rows.first_row + begin, levels[begin:done, 0])
+            around = alarm.onset.row if alarm is not None and alarm.rows < JUDGED_AGAIN else None
+            self.recent.add(rows.first_row + begin, values[begin:done, 1:], levels[begin:done, 0], texts, around)
             if alarm is None:
                 self.past.add(levels[begin:done, 0])
             seq, time = events[done - 1].tolist()
@@ -215,6 +234,7 @@ class IncidentWatch:
         if self.labelled:
             self.replacement = Replacement.begun(self._next_number(), Onset(row, row, row, seq, time), means, counts)
         self.alarm, self.past = None, Past()
+        self.recent.clear()
         self.series.renew(moved, answers=False)
         if self.replacement is not None:
             yield self._replaced("open", self.replacement, now)
@@ -230,7 +250,7 @@ class IncidentWatch:
     def _replaced(self, status: str, one: Replacement, now: _Now) -> Incident:
         features, evidence, more, less = one.shifts(self.names)
         return Incident(
-            schema_version=2,
+            schema_version=3,
             epoch=self.epoch,
             stream=self.stream,
             incident=one.number,
@@ -247,6 +267,7 @@ class IncidentWatch:
             loss_after=one.loss_after,
             summary=of_replacement(one.onset, now.loss_name, one.loss_before, one.loss_after, more, less),
             evidence=evidence,
+            advice=of_model(one.loss_before, one.loss_after),
         )
 
     def _muted(self) -> Collection[Name]:
@@ -295,6 +316,7 @@ class IncidentWatch:
         first = one.judgement
         if first is None:
             judgement = judge(sample)
+            self._locate(one, judgement)
             of_the_model = judgement is not None and _of_the_model(judgement)
             if of_the_model and one.rows >= JUDGED_AGAIN and not self.past.exceeded(sample.loss.after):
                 judgement, of_the_model = None, False
@@ -307,13 +329,31 @@ class IncidentWatch:
                 self.series.forget_bets(one.pending)
         elif one.rows <= JUDGED_AGAIN:
             judgement = judge(sample, first)
-            if judgement is not None and _replaces(judgement, first):
-                one.judgement = judgement
-                yield self._record("open", one, judgement, now)
+            former = one.where
+            self._locate(one, judgement)
+            if judgement is not None and (_replaces(judgement, first) or _found(one.where, former)):
+                one.judgement = judgement if _replaces(judgement, first) else first
+                yield self._record("open", one, one.judgement, now)
         else:
             one.quiet = one.quiet + 1 if _as_before(first, sample) else 0
             if one.quiet >= QUIET or one.rows >= NORMAL:
                 yield self._end("over" if one.quiet >= QUIET else "normal", one, first, now)
+
+    def _locate(self, one: Alarm, judgement: Judgement | None) -> None:
+        """Note where the change is, if the rows until now show it."""
+        if one.rows > JUDGED_AGAIN:
+            return
+        of = None if judgement is None else _changes_of(judgement)
+        if of is not None:
+            rows, recent = self.recent.rows, self.recent
+            sure = (rows < one.onset.earliest) | (rows > one.onset.latest)
+            inputs, since = recent.inputs.astype(np.float64), rows >= one.onset.row
+            around = Around(inputs, recent.losses, since, sure, self.names, self.kinds, recent.texts)
+            where = locate(rows, around, of, self._key, int(self.series.arrays["level_block"][0]))
+            if where is not None and (one.where is None or where.extent != "unknown"):
+                one.where = where  # what was located stays so, although the model recovers
+        if one.rows == JUDGED_AGAIN:
+            self.recent.clear()
 
     def _end(self, status: str, one: Alarm, judgement: Judgement, now: _Now, keep: Name | None = None) -> Incident:
         """End an incident, and return its last record. The bets of the series `keep` go on."""
@@ -384,11 +424,13 @@ class IncidentWatch:
         _, after = self.losses.means(one.onset.row)
         newly = [self.names[slot] for slot in muted]
         row, before, onset = now.row, one.before, one.onset
+        recovered = self.losses.recovered(one.onset.row, before) if self.labelled and judgement.worse else None
+        advice = advise(judgement, status, recovered, labelled=self.labelled, learns=self.learns, rows=one.rows)
         if not self.labelled:
             judgement, onset = _by_events(judgement, onset, now)
             row, before, after = now.seq, None, None
         return Incident(
-            schema_version=2,
+            schema_version=3,
             epoch=self.epoch,
             stream=self.stream,
             incident=one.number,
@@ -403,15 +445,18 @@ class IncidentWatch:
             loss_name=now.loss_name,
             loss_before=before,
             loss_after=after,
-            summary=summary(judgement, onset, now.loss_name, before, after, newly),
+            summary=summary(judgement, onset, now.loss_name, before, after, newly, one.where),
             evidence=judgement.evidence,
             rule=judgement.rule,
             muted=[self.names[slot] for slot in self.series.muted],
+            where=one.where,
+            advice=advice,
         )
 
     def _widen(self, rows: Rows) -> None:
         self.names, self.kinds = list(rows.names), [int(kind) for kind in rows.kinds]
         self.series.widen(self.kinds)
+        self.recent.widen(len(self.names))
         if self.alarm is not None:
             self.alarm.widen(len(self.names))
         if self.replacement is not None:
@@ -428,6 +473,8 @@ class IncidentWatch:
         }
         own, arrays = self.series.state()
         meta |= own
+        meta["texts"], own = self.recent.state()
+        arrays |= {f"recent.{name}": array for name, array in own.items()}
         if self.alarm is not None:
             meta["alarm"], own = self.alarm.state()
             arrays |= {f"alarm.{name}": array for name, array in own.items()}
@@ -466,6 +513,7 @@ class IncidentWatch:
         self.names, self.kinds, self.classes = saved.names, list(saved.kinds), saved.classes
         self.incidents, self.past, self.losses = saved.incidents, saved.past, saved.losses
         self.series.restore(saved, arrays, row)
+        self.recent.restore(saved.texts, form.part("recent.", arrays), self.kinds, row)
         width = len(self.names)
         if saved.alarm is not None:
             self.alarm = Alarm.restored(saved.alarm, form.part("alarm.", arrays), width, self.series.names)
@@ -520,3 +568,15 @@ def _as_before(first: Judgement, sample: Sample) -> bool:
         sample.gap(name) < _BACK * gap for name, gap in zip(first.changed, first.gaps, strict=True) if name in of_data
     )
     return back and of_data.isdisjoint(now)
+
+
+def _changes_of(judgement: Judgement) -> Of | None:
+    """Return what is to be located: the rise of the loss or, without one, the move of inputs that are not broken."""
+    if judgement.worse:
+        return "loss"
+    return "events" if judgement.verdict == "data_moved" else None
+
+
+def _found(now: Where | None, former: Where | None) -> bool:
+    """Return whether segments are known now that were not."""
+    return now is not None and bool(now.segments) and (former is None or not former.segments)

@@ -48,9 +48,10 @@ class Incidents:
             return None
         watched = stream, settings.epoch, settings.seed, settings.drift.budget
         if _METHOD not in settings.explain.names:
-            return cls(IncidentWatch(*watched))
+            return cls(IncidentWatch(*watched, learns=settings.model.learns))
         # Odd and even numbers: which watch is the first to open an incident depends on how blocks are cut.
-        return cls(IncidentWatch(*watched, step=2), IncidentWatch(*watched, labelled=False, step=2))
+        of_rows = IncidentWatch(*watched, learns=settings.model.learns, step=2)
+        return cls(of_rows, IncidentWatch(*watched, labelled=False, step=2))
 
     def update(
         self, block: Contributions, rows: slice, first_row: int, signals: Mapping[str, Signals]
@@ -83,6 +84,7 @@ class Incidents:
                 loss=block.values["loss"][rows],
                 loss_name=block.loss,
                 importance=next(importance, None),
+                texts=block.texts,
             )
         )
         yield from ((one.row - first_row, _record(one)) for one in found)
@@ -125,6 +127,7 @@ class Incidents:
                 loss=np.zeros(count),
                 loss_name=block.loss,
                 importance=signals[_METHOD]["importance"][chosen],
+                texts=block.texts,
             )
         )
         yield from [(place_of[one.seq], _record(one)) for one in found]

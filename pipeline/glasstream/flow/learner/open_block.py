@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from glasstream.events.features import Kind, RowBuffer
+from glasstream.explain.background import joined
 from glasstream.explain.method import Passing
 from glasstream.flow.learner.answers import NO_ANSWER, Answer
 from glasstream.flow.learner.entries import Entries
@@ -195,6 +196,9 @@ class OpenBlock:
         width = rows.shape[1]
         watched = self._settings.drift.finds_incidents
         times = [self._times[place] for place in np.flatnonzero(chosen)]
+        fields = state.background.fields(draws, rows[chosen], state.features, width)
+        if watched:
+            fields = joined(fields, {"texts": state.features.named(rows[chosen])})
         flush_before, state.flush_before = state.flush_before, False
         return ExplainRequest(
             stream=self._stream,
@@ -218,7 +222,7 @@ class OpenBlock:
             staleness=state.staleness,
             flush_before=flush_before,
             watched=watched,
-            **state.background.fields(draws, rows[chosen], state.features, width),
+            **fields,
         )
 
     def _new_categories(self, width: int) -> Mapping[int, NewCategories]:

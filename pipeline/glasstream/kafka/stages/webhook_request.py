@@ -44,7 +44,8 @@ def _escaped(text: str) -> str:
 def _text(incident: Incident) -> str:
     status = STATUSES.get(incident.status, incident.status)
     verdict = VERDICTS.get(incident.verdict, incident.verdict)
-    return f"Incident {incident.incident} of {incident.stream} {status} ({verdict}): {incident.summary}"
+    suggestion = "" if incident.advice is None else f" Suggestion: {incident.advice.text}."
+    return f"Incident {incident.incident} of {incident.stream} {status} ({verdict}): {incident.summary}{suggestion}"
 
 
 def signature(keys: Iterable[bytes], body: bytes, time: int) -> str:

@@ -9,6 +9,7 @@ import {
   fault,
   lines,
   owner,
+  segment,
   statusOf,
   when,
 } from "../../../../pipeline/glasstream/app/page/static/incidents.js";
@@ -140,4 +141,14 @@ test("without incidents one line says over how many rows, or why nothing can be 
   assert.match(calm(merged(null, state({ ...rows, watched: false }))), /drift.budget is 0/);
   assert.match(calm(merged(null, state({}))), /no row has been explained/);
   assert.match(calm(merged(null, state({ ...rows, reading: { read: 1, total: 2 } }))), /Reading back/);
+});
+
+test("a segment says what it is, how often it occurs, its losses and how much of the change it carries", () => {
+  const part = { text: "hour >= 15", share_before: 0.25, share_since: 0.5, loss_before: 0.1, loss_since: 0.4 };
+  assert.equal(
+    segment({ ...part, low: 0.2, high: 0.4, carried: 0.92 }),
+    "hour >= 15: 25 % of the events before, 50 % since, loss 0.1 → 0.4 (rise 0.2 to 0.4), carries 92 % of the change",
+  );
+  const bare = { ...part, loss_before: null, loss_since: null, low: null, high: null, carried: null };
+  assert.equal(segment(bare), "hour >= 15: 25 % of the events before, 50 % since");
 });

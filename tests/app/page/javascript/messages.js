@@ -112,7 +112,9 @@ export const incident = (parts) => ({
   loss_after: 0.5,
   summary: `incident ${parts.incident ?? 1}`,
   evidence: [],
+  segments: [],
   advice: "",
+  suggestion: "",
   ...parts,
 });
 

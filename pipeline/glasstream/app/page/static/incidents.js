@@ -5,7 +5,7 @@ import { standingSentence } from "./quality.js";
 
 /** @import { View } from "./address.js" */
 /** @import { Group } from "./changes.js" */
-/** @import { Affected, Incident, Known } from "./messages.js" */
+/** @import { Affected, Incident, Known, Segment } from "./messages.js" */
 
 /**
  * What a person has chosen for a verdict of a stream.
@@ -123,6 +123,19 @@ export function fault(affected) {
   if (affected.fault === null) return `${affected.feature}: same values, another role in the model`;
   const known = Object.hasOwn(FAULTS, affected.fault) ? FAULTS[affected.fault] : null;
   return `${affected.feature}: ${known ? known(affected) : named(affected.fault)}`;
+}
+
+/**
+ * A part of the events that carries a change, in words.
+ * @param {Segment} segment
+ */
+export function segment({ text, share_before, share_since, loss_before, loss_since, low, high, carried }) {
+  const shares = `${percent(share_before)} of the events before, ${percent(share_since)} since`;
+  const losses =
+    loss_before === null && loss_since === null ? "" : `, loss ${number(loss_before)} → ${number(loss_since)}`;
+  const between = low === null || high === null ? "" : ` (rise ${number(low)} to ${number(high)})`;
+  const part = carried === null ? "" : `, carries ${percent(carried)} of the change`;
+  return `${text}: ${shares}${losses}${between}${part}`;
 }
 
 /**
@@ -302,6 +315,7 @@ export class IncidentsPanel {
       return value;
     };
     const more = piece("code", "", `ops/docs/incidents.md#${verdict}`);
+    if (incident.suggestion) fact("suggestion", incident.suggestion, "From verdict, loss and recovery");
     fact("what to do", `${incident.advice} More: `).append(more);
     const first = began(incident.onset);
     if (first) fact("began with", first, "The event, and its time in your time zone");
@@ -310,6 +324,8 @@ export class IncidentsPanel {
     if (incident.features.length) fact("features", incident.features.map(fault).join("; "));
     const { loss_name, loss_before, loss_after } = incident;
     fact("loss", `${named(loss_name)} ${number(loss_before)} → ${number(loss_after)}`);
+    for (const one of incident.segments)
+      fact("where", segment(one), "Estimated with rows that did not choose the segment");
     if (alarms) {
       const total = alarms.alarms.length;
       const show = button(`alarms~${incident.incident}`, `show ${count(total)} below`, () => this.does.alarms(alarms));

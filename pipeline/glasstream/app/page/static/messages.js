@@ -230,7 +230,21 @@
  * @property {number | null} loss_after
  * @property {string} summary
  * @property {Evidence[]} evidence strongest first
- * @property {string} advice what to do
+ * @property {Segment[]} segments parts of the events that carry the change, the one that carries most first
+ * @property {string} advice what to do about the verdict
+ * @property {string} suggestion what to do about the incident; empty in records of earlier releases
+ */
+
+/**
+ * @typedef {object} Segment
+ * @property {string} text its conditions
+ * @property {number} share_before share of the rows before that belong to it
+ * @property {number} share_since
+ * @property {number | null} loss_before mean loss of these rows
+ * @property {number | null} loss_since
+ * @property {number | null} low smallest rise of the loss, or of the share, that is likely
+ * @property {number | null} high
+ * @property {number | null} carried part of the change that it carries
  */
 
 /**

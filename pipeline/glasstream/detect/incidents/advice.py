@@ -1,0 +1,53 @@
+"""What to do about an incident: a decision table over verdict, loss and recovery; `ops/docs/incidents.md` shows it."""
+
+from typing import Final
+
+from glasstream.detect.incidents.alarm import JUDGED_AGAIN
+from glasstream.detect.incidents.verdict import BROKEN, Judgement
+from glasstream_topics.incidents import Advice
+
+_RECOVERED: Final = 0.5
+"""Part of the rise of the loss from which on a model that learns is adapting."""
+
+
+def advise(
+    judgement: Judgement, status: str, recovered: float | None, *, labelled: bool, learns: bool, rows: int
+) -> Advice:
+    """Return what to do about an incident.
+
+    Parameters
+    ----------
+    recovered
+        Part of the rise of the loss that has been recovered; None if that is not known.
+    labelled
+        Whether the incident is about rows with labels.
+    learns
+        Whether the model learns the rows.
+    rows
+        Number of rows since the alarm.
+    """
+    suspects = [one.feature for one in judgement.features if one.fault in BROKEN]
+    if judgement.verdict == "concept_moved" and len(judgement.features) == 1:
+        suspects = [judgement.features[0].feature]
+    if status == "over":
+        action = "none"
+    elif suspects:
+        action = "fix_input"
+    elif not labelled:
+        action = "wait"
+    elif not judgement.worse:
+        action = "none"
+    elif not learns:
+        action = "retrain"
+    elif rows < JUDGED_AGAIN or (recovered or 0.0) >= _RECOVERED:
+        action = "wait"
+    else:
+        action = "retrain" if judgement.verdict == "model_replaced" else "reset"
+    return Advice(action, suspects if action == "fix_input" else [], recovered)
+
+
+def of_model(before: float | None, after: float | None) -> Advice:
+    """Return what to do about a model that was pushed, given the mean losses before and since; None if not known."""
+    if before is None or after is None:
+        return Advice("wait", [], None)
+    return Advice("retrain" if after > before else "none", [], None)

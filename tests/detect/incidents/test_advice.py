@@ -1,0 +1,77 @@
+"""What incidents advise: the table in the documents, and how much of a rise is recovered."""
+
+import numpy as np
+import pytest
+
+from glasstream.detect.incidents.advice import advise, of_model
+from glasstream.detect.incidents.losses import RUN, WINDOW, Losses
+from glasstream.detect.incidents.series import Name
+from glasstream.detect.incidents.verdict import Judgement
+from glasstream.detect.incidents.watch import IncidentWatch
+from glasstream_topics.incidents import ACTIONS, Affected
+from tests.support.incident_streams import Change, changed, data_moved, model_replaced, scaled
+
+
+def judgement(verdict: str, *features: Affected, worse: bool = True) -> Judgement:
+    moved = [Name("loss", 0)] if worse else [Name("input", 0)]
+    return Judgement(verdict, 0.9, [], list(features), [], moved, [0.0], "unknown")
+
+
+BROKEN, MOVED = Affected("a", "constant"), Affected("b", "shifted")
+
+
+@pytest.mark.parametrize(
+    ("of", "status", "recovered", "labelled", "learns", "rows", "action"),
+    [
+        (judgement("feature_broken", BROKEN, MOVED), "open", None, True, True, 150, "fix_input"),
+        (judgement("feature_broken", BROKEN), "open", None, False, True, 150, "fix_input"),
+        (judgement("feature_broken", BROKEN), "over", None, True, True, 900, "none"),
+        (judgement("concept_moved", Affected("a", None)), "open", None, True, True, 150, "fix_input"),
+        (judgement("data_moved", MOVED, worse=False), "open", None, True, True, 150, "none"),
+        (judgement("data_moved", MOVED, worse=False), "open", None, False, True, 150, "wait"),
+        (judgement("concept_moved"), "open", 0.1, True, True, 150, "wait"),
+        (judgement("concept_moved"), "normal", 0.6, True, True, 2_100, "wait"),
+        (judgement("concept_moved"), "normal", 0.4, True, True, 2_100, "reset"),
+        (judgement("concept_moved"), "normal", None, True, True, 2_100, "reset"),
+        (judgement("concept_moved"), "open", None, True, False, 150, "retrain"),
+        (judgement("model_replaced"), "normal", 0.4, True, True, 2_100, "retrain"),
+        (judgement("model_replaced"), "over", 1.0, True, True, 2_100, "none"),
+    ],
+)
+def test_the_table(
+    of: Judgement, status: str, recovered: float | None, labelled: bool, learns: bool, rows: int, action: str
+) -> None:
+    advice = advise(of, status, recovered, labelled=labelled, learns=learns, rows=rows)
+    assert (advice.action, advice.recovered) == (action, recovered)
+    assert advice.features == (["a"] if action == "fix_input" else [])
+    assert advice.action in ACTIONS
+
+
+def test_a_pushed_model_that_is_worse_is_to_be_replaced() -> None:
+    assert [of_model(*means).action for means in ((0.1, 0.2), (0.2, 0.1), (0.1, None))] == ["retrain", "none", "wait"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_recovered_is_the_fall_from_the_worst_window(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    row, losses = int(draws.integers(100, 400)), draws.random(2_000)
+    kept = Losses()
+    kept.add(0, losses)
+    first = -(-row // RUN) * RUN
+    means = [losses[begin : begin + WINDOW * RUN].mean() for begin in range(first, len(losses) - WINDOW * RUN + 1, RUN)]
+    expected = (max(means) - means[-1]) / (max(means) - 0.2)
+    assert kept.recovered(row, 0.2) == pytest.approx(expected)
+    assert kept.recovered(row, 2.0) is kept.recovered(row, None) is kept.recovered(1_990, 0.2) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "action"), [(scaled, "fix_input"), (data_moved, "none"), (model_replaced, "retrain")]
+)
+def test_each_incident_has_an_advice(change: Change, action: str) -> None:
+    found = list(IncidentWatch("s", 0, 7, 0.5).update(changed(change, 1).rows()))
+    assert found[0].advice is not None and found[0].advice.action == action
+
+
+def test_a_model_that_does_not_learn_is_to_be_replaced() -> None:
+    found = list(IncidentWatch("s", 0, 7, 0.5, learns=False).update(changed(model_replaced, 1).rows()))
+    assert found[0].advice is not None and found[0].advice.action == "retrain"
