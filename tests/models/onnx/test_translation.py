@@ -101,6 +101,17 @@ def test_an_operator_that_is_not_as_expected_is_left_to_onnxruntime() -> None:
             OnnxPredictor.of(file, known_texts(file)).evaluate(rows_for(file, 9))
 
 
+@pytest.mark.parametrize(("name", "number"), [("offset", np.inf), ("scale", 1e38), ("offset", np.nan)])
+def test_columns_that_leave_float32_before_they_are_added_are_left_to_onnxruntime(name: str, number: float) -> None:
+    model = onnx.load_model_from_string(exported("scaled logistic"))
+    (scaler,) = (node for node in model.graph.node if node.op_type == "Scaler")
+    (attribute,) = (one for one in scaler.attribute if one.name == name)
+    translate(parse(model.SerializeToString(), FEATURES))
+    attribute.floats[0] = number
+    with pytest.raises(NotCompilable, match="its sums may leave float32"):
+        translate(parse(model.SerializeToString(), FEATURES))
+
+
 def test_a_threshold_decides_about_a_double_as_about_its_float32() -> None:
     random = np.random.default_rng(1)
     extremes = [0.0, -0.0, 1.0, 3.4e38, -3.4e38, 1e-45, np.inf, -np.inf]
