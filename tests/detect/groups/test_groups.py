@@ -135,7 +135,11 @@ def test_forged_sums_are_refused(name: str, place: Any, value: float, expected: 
         Sums(2).restore(forged, 100)
 
 
-@pytest.mark.parametrize("by", ["", "a,", "a,a", ",".join("abcdefghi")])
+def test_names_of_attributes_may_have_spaces_around_them() -> None:
+    assert GroupSettings(by="sex, home region").attributes == ("sex", "home region")
+
+
+@pytest.mark.parametrize("by", ["", "a, ", "a, a", ",".join("abcdefghi")])
 def test_names_of_attributes_are_checked(by: str) -> None:
     with pytest.raises(SettingsError, match=r"groups.by: expected 1 to 8 different names"):
         GroupSettings(by=by)

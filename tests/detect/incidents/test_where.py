@@ -98,6 +98,20 @@ def test_a_segment_is_named_with_its_share_of_events_and_of_the_change(text: str
     assert segment.low <= segment.loss_since - segment.loss_before <= segment.high
 
 
+@pytest.mark.parametrize("tenths", range(2, 10))
+def test_a_threshold_is_a_short_decimal_that_separates_rows_in_single_precision(tenths: int) -> None:
+    one, draws = sample(2), np.random.default_rng(3)
+    decimals = draws.integers(1, 11, len(one.losses)) / 10
+    inputs = np.column_stack([np.float32(decimals), one.inputs[:, 1:]]).astype(float)
+    where = located(risen(replace(one, inputs=inputs), decimals >= tenths / 10))
+    if where.extent == "segments":
+        (segment,) = where.segments
+        assert segment.text == f"hour >= {tenths / 10}"
+        assert abs(segment.share_since - (decimals >= tenths / 10)[one.since].mean()) < 0.06
+    else:
+        assert tenths <= 6, "about half and more than half of the events are no segment"
+
+
 def test_a_rise_in_all_events_is_everywhere_and_without_one_no_segment_is_named() -> None:
     """At most one sample in 100 may have a segment by chance, so that three of 60 have a probability of 0.02."""
     segments = 0

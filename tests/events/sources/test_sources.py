@@ -241,6 +241,10 @@ def test_columns_can_become_meta(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=error):
             make_source(path, "y", "s", None, 1, Asked(), meta=(meta,)).look(None)
+    wide = tmp_path / "wide.csv"
+    wide.write_text(",".join([*(f"m{n}" for n in range(65)), "a", "y"]) + "\n")
+    with pytest.raises(InputError, match=r"--meta: expected at most 64 columns with names of at most 256"):
+        make_source(wide, "y", "s", None, 1, Asked(), meta=(", ".join(f"m{n}" for n in range(65)),)).look(None)
     with pytest.raises(InputError, match="--meta: expected columns other than the target and those of --drop"):
         make_source(path, "y", "s", None, 1, Asked(), (), ["sex"], meta=("sex",)).look(None)
     with pytest.raises(InputError, match="--meta: it needs --csv"):

@@ -85,7 +85,7 @@ def make_source(
     if csv_file is not None and target is None:
         raise InputError("--csv: it needs --target NAME, the column to predict")
     kinds = parse_types(types)
-    columns = [name for text in meta for name in text.split(",")]
+    columns = tuple(name.strip() for text in meta for name in text.split(","))
     for option, value in (("--types", kinds), ("--drop", drop), ("--meta", columns)):
         if csv_file is None and value:
             raise InputError(f"{option}: it needs --csv FILE")

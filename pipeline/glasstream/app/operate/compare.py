@@ -155,7 +155,7 @@ class Result(NamedTuple):
     left_out: dict[str, int]
     """Number of events that were not compared, by reason."""
     by_position: int = 0
-    """Number of events without an id of their own, in two deployments: their positions on the topics are the same."""
+    """Number of events in two deployments whose ids look like those of events without one: positions on the topics."""
 
     def lines(self) -> Iterator[str]:
         """Yield the result as lines of text."""
@@ -163,8 +163,8 @@ class Result(NamedTuple):
         yield f"{sum(one.rows for one in self.compared):,} events compared{left_out}"
         if self.by_position:
             yield (
-                f"{self.by_position:,} of these have no `id` and were joined by their positions on the topics "
-                "`events`: the comparison is valid only if both topics have the same records"
+                f"{self.by_position:,} of these have ids such as events without an `id` get, their positions on the "
+                "topics `events`: the comparison of such events is valid only if both topics have the same records"
             )
         for one in self.compared:
             if one.segment is not None:

@@ -46,4 +46,4 @@ class GroupSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def attributes(self) -> tuple[str, ...]:
         """Names by which rows are grouped."""
-        return () if self.by is None else tuple(self.by.split(","))
+        return () if self.by is None else tuple(name.strip() for name in self.by.split(","))

@@ -2,12 +2,20 @@
 
 from typing import Final
 
+import msgspec
+
 from glasstream.detect.incidents.alarm import JUDGED_AGAIN
 from glasstream.detect.incidents.verdict import BROKEN, Judgement
-from glasstream_topics.incidents import Advice
+from glasstream_topics.incidents import Advice, Incident
 
+_HARMED: Final = 1.1
+"""How many times the loss before is the loss of a pushed model that is worse."""
 _RECOVERED: Final = 0.5
 """Part of the rise of the loss from which on a model that learns is adapting."""
+
+
+_EXPLAINED: Final = frozenset(("data_moved", "labels_shifted"))
+"""Verdicts in which the loss is that which is expected for such rows."""
 
 
 def advise(
@@ -35,8 +43,10 @@ def advise(
         action = "fix_input"
     elif not labelled:
         action = "wait"
-    elif not judgement.worse:
+    elif not judgement.worse or (judgement.verdict in _EXPLAINED and judgement.rule == "same"):
         action = "none"
+    elif judgement.verdict in _EXPLAINED:
+        action = "wait"
     elif not learns:
         action = "retrain"
     elif rows < JUDGED_AGAIN or (recovered or 0.0) >= _RECOVERED:
@@ -50,4 +60,11 @@ def of_model(before: float | None, after: float | None) -> Advice:
     """Return what to do about a model that was pushed, given the mean losses before and since; None if not known."""
     if before is None or after is None:
         return Advice("wait", [], None)
-    return Advice("retrain" if after > before else "none", [], None)
+    return Advice("retrain" if after > _HARMED * before else "none", [], None)
+
+
+def replaced(incident: Incident) -> Incident:
+    """Return the last record of an incident that the replacement of the model has ended, with what is left to do."""
+    if incident.advice is None or incident.advice.action == "fix_input":
+        return incident
+    return msgspec.structs.replace(incident, advice=Advice("none", [], None))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
+from math import sqrt
 from operator import add
 from typing import Annotated, Final
 
@@ -20,6 +22,8 @@ BEFORE: Final = 2_000
 """Most rows before the row that count."""
 WINDOW: Final = 3
 """Number of runs by which a recovery is measured."""
+_SURE: Final = 3.0
+"""Standard errors by which the worst window exceeds the newest one after a recovery."""
 
 _Runs = Annotated[list[float], msgspec.Meta(max_length=RUNS)]
 _Rows = Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=RUN)]], msgspec.Meta(max_length=RUNS)]
@@ -64,14 +68,23 @@ class Losses:
         """Return the part of the rise of the loss since a row that has been recovered, from 0 to 1.
 
         The rise is that of the worst `WINDOW` consecutive runs, and what is left of it that of the newest ones. It is
-        None if the loss did not rise, or while there are fewer than two windows of them.
+        None if the loss did not rise, while there are fewer than two windows of them, or if the difference between the
+        worst and the newest can be chance: the worst of many windows is higher than the newest, whatever happens.
         """
         first = min(max(0, -(-row // RUN) - self.first), len(self.sums))
         means = [self._mean(place, place + WINDOW) for place in range(first, len(self.sums) - WINDOW + 1)]
         known = [mean for mean in means if mean is not None]
         if before is None or len(known) <= WINDOW or not (worst := max(known)) > before:
             return None
+        if worst - known[-1] <= _SURE * self._error(first):
+            return None
         return min(1.0, max(0.0, (worst - known[-1]) / (worst - before)))
+
+    def _error(self, first: int) -> float:
+        """Return the standard error of the difference of two windows, from the steps between successive runs."""
+        means = [mean for place in range(first, len(self.sums)) if (mean := self._mean(place, place + 1)) is not None]
+        steps = sum((one - other) ** 2 for one, other in pairwise(means))
+        return sqrt(steps / max(1, len(means) - 1) / WINDOW)
 
     def _mean(self, begin: int, end: int) -> float | None:
         rows = sum(self.rows[begin:end])

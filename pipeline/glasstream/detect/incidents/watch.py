@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from glasstream.base import form
 from glasstream.base.draws import stream_key
 from glasstream.base.form import Count
-from glasstream.detect.incidents.advice import advise, of_model
+from glasstream.detect.incidents.advice import advise, of_model, replaced
 from glasstream.detect.incidents.alarm import GATHERED, JUDGED_AGAIN, NORMAL, QUIET, Alarm, Floats
 from glasstream.detect.incidents.losses import Losses
 from glasstream.detect.incidents.past import Past
@@ -35,7 +35,7 @@ from glasstream.detect.incidents.summary import of_replacement, summary
 from glasstream.detect.incidents.verdict import Judgement, Sample, judge, series_changed
 from glasstream.detect.incidents.where import Of, locate
 from glasstream.detect.incidents.where import Sample as Around
-from glasstream.events.features import Kind
+from glasstream.events.features import NAMED_SLOTS, Kind
 from glasstream_topics.incidents import UNLABELLED, Incident, Onset, Where
 
 _LASTING = 1_200
@@ -173,7 +173,8 @@ class IncidentWatch:
             levels[:, 1 : 1 + rows.importance.shape[1]] = rows.importance
         times = [_NO_TIME if time is None else time for time in rows.times or [None] * len(values)]
         events = np.column_stack([rows.seqs, np.array(times, np.int64)])
-        categories = {slot for slot, kind in enumerate(self.kinds) if kind == _TEXT} if rows.texts else ()
+        # blocks may hold names of further features, depending on where they are cut
+        categories = [slot for slot, kind in enumerate(self.kinds) if kind == _TEXT][:NAMED_SLOTS] if rows.texts else ()
         texts = {slot: named for slot, named in rows.texts.items() if slot in categories}
         done = 0
         while done < len(values):
@@ -228,7 +229,7 @@ class IncidentWatch:
         if self.replacement is not None:
             yield self._replaced("normal", self.replacement, now)
         if self.alarm is not None and self.alarm.judgement is not None:
-            yield self._record("normal", self.alarm, self.alarm.judgement, now)
+            yield replaced(self._record("normal", self.alarm, self.alarm.judgement, now))
             moved += [name for name in self.alarm.judgement.changed if name.side != "loss"]
         means, counts = self.series.arrays["mean"], self.series.arrays["number"]
         if self.labelled:
@@ -267,7 +268,7 @@ class IncidentWatch:
             loss_after=one.loss_after,
             summary=of_replacement(one.onset, now.loss_name, one.loss_before, one.loss_after, more, less),
             evidence=evidence,
-            advice=of_model(one.loss_before, one.loss_after),
+            advice=of_model(one.loss_before, one.loss_after if one.due else None),
         )
 
     def _muted(self) -> Collection[Name]:
@@ -349,7 +350,9 @@ class IncidentWatch:
             sure = (rows < one.onset.earliest) | (rows > one.onset.latest)
             inputs, since = recent.inputs.astype(np.float64), rows >= one.onset.row
             around = Around(inputs, recent.losses, since, sure, self.names, self.kinds, recent.texts)
-            where = locate(rows, around, of, self._key, int(self.series.arrays["level_block"][0]))
+            arrays = self.series.arrays
+            block = int(arrays["level_block"][0]) if of == "loss" else int(arrays["block"].max(initial=1))
+            where = locate(rows, around, of, self._key, block)
             if where is not None and (one.where is None or where.extent != "unknown"):
                 one.where = where  # what was located stays so, although the model recovers
         if one.rows == JUDGED_AGAIN:

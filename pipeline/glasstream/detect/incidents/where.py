@@ -2,11 +2,11 @@
 
 The rows before and since an onset are split into two halves. On one, a tree of depth `DEPTH` is grown whose splits
 separate rows by how much their loss changed, or by how much their number did. All tests and numbers come from the
-other half, so that they are not biased by the choice of the tree (honest trees, Athey, Imbens 2016). Trees and tests
-see the square roots of losses, because single large ones would hide the others. A leaf is a segment if its loss rose
-more than that of all other rows: Welch's test with Holm's correction over the leaves. Segments are named only if the
-change outside of them is small. Numbers come from losses as they are, of rows that are surely before or since the
-change: those outside of the interval of the onset.
+other half, so that they are not biased by the choice of the tree (honest trees, Athey, Imbens 2016); which of its
+leaves are named is chosen with them. Trees and tests see the square roots of losses, because single large ones would
+hide the others. A leaf is a segment if its loss rose more than that of all other rows: Welch's test with Holm's
+correction over the leaves. Segments are named only if the change outside of them is small. Numbers come from losses as
+they are, of rows that are surely before or since the change: those outside of the interval of the onset.
 
 The change of the mean loss is divided among segments and the rest exactly (Kitagawa 1955): with the shares p, p' of a
 part's rows before and since, its mean losses l, l', and the mean c of both overall losses, a part contributes
@@ -70,7 +70,8 @@ class Split(NamedTuple):
         """Return the (n,) mask of the rows for which the answer is yes."""
         column = inputs[:, self.slot]
         if self.low is not None:
-            return np.asarray(column >= self.low)
+            # in the precision of the data: 0.7 as a single-precision number is smaller than 0.7
+            return np.asarray(column >= float(np.float32(self.low)))
         return np.asarray(np.isin(column, self.codes) if self.codes else np.isnan(column))
 
 
@@ -386,6 +387,8 @@ def _judged(held: Sample, sure: Sample, of: Of, tree: _Node, block: int, missing
     extent = _extent(held, of, masks, inside, block) if min(sure.sizes) >= _FEWEST // 4 else "unknown"
     before, since = sure.sizes
     change = 0.0 if extent == "unknown" else _change(sure, of, tree.leaves, block)
+    if not change > 0.0:  # single large losses before the change, whose square roots hide them
+        extent, change = "unknown", 0.0
     named = [_segment(sure, of, path, change, block, missing) for path in ranked] if extent == "segments" else []
     return Where(of, extent, before, since, change, named)
 
@@ -465,7 +468,7 @@ def _chance(sample: Sample, of: Of, mask: Mask, block: int) -> float:
         before, since = sample.sizes
         p = (part.share_before * before + part.share_since * since) / (before + since)
         error = block * p * (1.0 - p) * (1.0 / before + 1.0 / since)
-        gap, freedom = part.more_events, float(before + since)
+        gap, freedom = part.more_events, max(1.0, (before + since) / block - 2.0)
     else:
         here, there = Change.of(sample, mask, block), Change.of(sample, ~mask, block)
         gap, error, freedom = here.rise - there.rise, here.error + there.error, _freedom(here, there)

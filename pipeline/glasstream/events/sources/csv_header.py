@@ -11,6 +11,7 @@ from glasstream.base.errors import InputError
 from glasstream.events.mapping.cells import is_plain
 from glasstream.events.sources.csv_rows import SEPARATOR, open_text
 from glasstream.events.sources.listing import listed
+from glasstream_topics.events import META_COLUMNS, META_NAME
 
 _BEGINNING = 100_000
 """Number of characters of a file in which to look for its header."""
@@ -84,6 +85,11 @@ def read_header(
         raise InputError(f"--drop: expected columns other than the target, got {target!r}")
     if twice := sorted({*meta} & {target, *dropped}):
         raise InputError(f"--meta: expected columns other than the target and those of --drop, got {twice[0]!r}")
+    if len({*meta}) > META_COLUMNS or any(len(name) > META_NAME for name in meta):
+        raise InputError(
+            f"--meta: expected at most {META_COLUMNS} columns with names of at most {META_NAME} characters, got "
+            f"{len({*meta})} with names of up to {max(map(len, meta))}"
+        )
     if not set(header) - {target, *dropped, *meta}:
         raise InputError(
             f"{path}: expected at least one column in addition to the target{' and --meta' if meta else ''}, got none"

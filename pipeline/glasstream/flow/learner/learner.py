@@ -313,7 +313,7 @@ class StreamLearner:
     def flush(self) -> None:
         """Process a flush mark: close the block, publish the groups, and pass the mark to the aggregator."""
         self.cut()
-        self._publish_groups()
+        self.publish_groups()
         if self.state.next_entry > self.settings.explain.first_row:
             self.state.flush_before = True
             self.outbox.requests.append(self._mark())
@@ -328,7 +328,7 @@ class StreamLearner:
         """Process a reset mark: close the block, stop waiting for labels, and pass the mark to the aggregator."""
         state = self.state
         self.cut()
-        self._publish_groups()
+        self.publish_groups()
         self.ended = True
         missed = state.waiting.give_up()
         self.outbox.requests.append(self._mark(ends=True))
@@ -511,7 +511,7 @@ class StreamLearner:
             self.outbox.predictions += [(self.stream, record) for record in self.scoring.publish(self.state.loss)]
             self.outbox.groups += [(self.stream, record) for record in self.scoring.take_groups()]
 
-    def _publish_groups(self) -> None:
+    def publish_groups(self) -> None:
         """Publish the groups of all rows, unless the newest records have them."""
         self.outbox.groups += [(self.stream, record) for record in self.scoring.newest_groups(self.state.loss)]
 

@@ -424,9 +424,10 @@ class PartitionLearner:
 
     @property
     def waiting(self) -> int:
-        """Number of predictions that were not taken yet."""
+        """Number of predictions and records of groups that were not taken yet."""
         streams = (self.streams[name] for name in self._open if name in self.streams)
-        return len(self.outbox.predictions) + sum(len(one.learner.scoring) for one in streams)
+        made = len(self.outbox.predictions) + len(self.outbox.groups)
+        return made + sum(len(one.learner.scoring) for one in streams)
 
     def cut(self) -> None:
         """Close every open block, so that the outbox holds everything that was learned up to the position."""
@@ -511,6 +512,7 @@ class PartitionLearner:
             return False
         learner = self.streams[name].learner
         learner.cut()
+        learner.publish_groups()
         del self.streams[name]
         self._places.forget(name)
         self.refused.pop(name, None)

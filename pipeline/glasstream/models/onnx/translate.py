@@ -444,10 +444,11 @@ def _linear(translation: _Translation, node: Any, values: Attributes) -> list[_T
 
 
 def _factors(translation: _Translation) -> Iterator[float]:
-    """Yield what columns are moved and multiplied by before they are added."""
+    """Yield what columns are moved and multiplied by, or replaced with, before they are added."""
     for kind, _, _, number, divisor, _, _ in translation.steps:
         yield number
         yield divisor if kind != transform.DIVIDED_SINGLE else 1.0 / divisor if divisor else inf
+    yield from (number for _, number in translation.known)
 
 
 def _trees(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
