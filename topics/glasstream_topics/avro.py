@@ -81,9 +81,14 @@ def _record(info: inspect.StructType, named: set[str]) -> Any:
     text = cleandoc(info.cls.__doc__ or "")
     described = {"schema_version": "version of this record's schema."} | meanings(text)
     fields = [
-        _field(one.encode_name, described.get(one.name, ""), _type(one.type, named), one.default) for one in info.fields
+        _field(one.encode_name, described.get(one.name, ""), _type(one.type, named), _default(one))
+        for one in info.fields
     ]
     return {"type": "record", "name": name, "doc": text.partition("\n\n")[0].replace("\n", " "), "fields": fields}
+
+
+def _default(field: inspect.Field) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def _field(name: str, doc: str, kind: Any, default: Any) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def extremes(array: np.ndarray) -> list[float]:
 def refused_arrays(restore: Callable[[dict[str, np.ndarray]], object], arrays: Mapping[str, np.ndarray]) -> None:
     """Check that no array of a state has any other dtype, more dimensions, or extreme numbers."""
     for name, array in arrays.items():
-        others = [array.astype(np.float32), array[np.newaxis]]
+        others = [array.astype(np.float64 if array.dtype == np.float32 else np.float32), array[np.newaxis]]
         for value in () if name.endswith(("origin", "map")) else extremes(array):  # times and bytes may be any
             if array.size:
                 others.append(array.copy())
