@@ -22,6 +22,8 @@ from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support.archives import extract
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 VERSION = PROJECT["project"]["version"]
@@ -67,7 +69,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     done(*hatchling, "--target", "sdist", cwd=ROOT)
     sdist = folder / f"glasstream-{VERSION}.tar.gz"
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        extract(archive, folder)
     unpacked = folder / f"glasstream-{VERSION}"
     done(*hatchling, "--target", "wheel", cwd=unpacked)
     return Release(sdist, unpacked, folder / f"glasstream-{VERSION}-py3-none-any.whl")

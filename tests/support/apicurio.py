@@ -26,6 +26,7 @@ import trustme
 from glasstream.app.brokers.local import leash, toolchain
 from glasstream.app.brokers.local.node import free_ports
 from glasstream.base.errors import BrokerError
+from tests.support.archives import extract
 
 VERSION = "3.0.9"
 """A release that runs on Java 17, as 3.3 does not."""
@@ -172,6 +173,6 @@ def fetch() -> Path:
                     f"expected Maven to fetch Apicurio Registry {VERSION}; its last lines:\n{done.stdout[-2000:]}"
                 )
             with tarfile.open(archives[0]) as archive:
-                archive.extractall(Path(work) / "jars", filter="data")
+                extract(archive, Path(work) / "jars")
             shutil.move(Path(work) / "jars", folder)
     return folder

@@ -173,7 +173,7 @@ def test_without_scikit_learn_the_error_says_what_to_install(bent: Path, monkeyp
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    with pytest.raises(InputError, match=r"got none; pip install 'glasstream\[gbmap\]'"):
+    with pytest.raises(InputError, match=r"scikit-learn is not installed; pip install 'glasstream\[gbmap\]'"):
         run("--csv", bent, "--target", "y")
 
 
