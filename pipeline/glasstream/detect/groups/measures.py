@@ -40,7 +40,7 @@ class Measures:
 
         >>> rate = Measures(0.95, 1).rate(1, 10)
         >>> rate.value, round(rate.low, 6), round(rate.high, 6)
-        (0.1, 0.017876, 0.404150)
+        (0.1, 0.017876, 0.40415)
         >>> Measures(0.95, 30).rate(1, 10)
         Mean(of=10, value=None, low=None, high=None)
         """
