@@ -30,7 +30,7 @@ JSON line a rate:
   at which the record of its row has been read, committed
 - `share`: CPU of each stage, as a share of one core. At rate 0 nothing is written.
 
-With `--table` the commands of `TABLE` run one after the other, and their figures are printed beside their goals, which
+With `--table` the commands of `TABLE` run one after the other, and their figures are printed with their goals, which
 are for two cores that nothing else uses. `--scale` multiplies the events of a backlog and the seconds of a rate;
 below 1 no goal is judged, because the figures of a short run mean nothing.
 """
@@ -89,7 +89,7 @@ class Goal(NamedTuple):
 
     what: str
     path: str
-    """Where the line has the figure: keys with points between them."""
+    """Path of the figure in the JSON line: keys with points between them."""
     least: float | None = None
     most: float | None = None
 

@@ -11,8 +11,8 @@ precision, recall
     whose mean loss in the box rises by at least 0.2 (of the variance of the labels, if these are numbers), and whose
     incident says that the loss rose.
 everywhere
-    share of the streams with a fault in all events that are said to have risen everywhere, among those whose mean loss
-    rises by at least 0.1.
+    share of the streams with a fault in all events whose loss is reported to have risen everywhere, among those whose
+    mean loss rises by at least 0.1.
 false segments
     share of these streams for which segments are named.
 within
@@ -188,7 +188,7 @@ def fulfils(conditions: list[Condition], x: dict[str, Any]) -> bool:
 
 
 class Outcome(NamedTuple):
-    """What was said about one stream."""
+    """The last record about one stream, compared with its fault."""
 
     data: str
     model: str
@@ -309,7 +309,7 @@ def summary(outcomes: list[Outcome]) -> Iterator[dict[str, Any]]:
             "recall": mean([one.recall for one in named]),
             "both >= 0.8": mean([min(one.precision or 0.0, one.recall or 0.0) >= 0.8 for one in named]),
             "faults in all events": len(wide),
-            "said everywhere": mean([one.extent == "everywhere" for one in wide]),
+            "reported everywhere": mean([one.extent == "everywhere" for one in wide]),
             "false segments": mean([one.extent == "segments" for one in wide]),
             "intervals": len(within),
             "within": mean(within),

@@ -33,7 +33,7 @@ def main() -> int:
             command = [sys.executable, str(SOAK), "--nodes", nodes, "--faults", str(given.faults)]
             done = subprocess.run(
                 [*command, "--seed", str(given.seed)],
-                env={**os.environ, "GLASSTREAM_KAFKA_VERSION": version},
+                env={**os.environ, "GLASSTREAM_LOCAL_KAFKA": version},
                 stdout=subprocess.PIPE,
                 text=True,
                 check=False,

@@ -328,6 +328,10 @@ class Incident(Shown, msgspec.Struct, frozen=True):
         """What its rows are: ``row``, or ``event`` if it is about events without labels."""
         return "event" if self.rule == UNLABELLED else "row"
 
+    def with_suggestion(self) -> str:
+        """Return the summary, followed by the suggestion if there is one."""
+        return self.summary if self.advice is None else f"{self.summary} Suggestion: {self.advice.text}."
+
 
 JSON: Final = Json("incidents", Incident)
 decode: Final = JSON.decode

@@ -37,6 +37,7 @@ NOT_SETTINGS = frozenset(
         "CONFIG",
         "DATA",
         "PEERS",
+        "LOCAL_KAFKA",
         "TEST_KAFKA",
         "TEST_BROWSER",
         "REQUIRE_KAFKA",

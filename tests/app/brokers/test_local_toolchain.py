@@ -3,6 +3,7 @@
 Programs are found through PATH, so PATH decides what a machine lacks. No Kafka is started.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from glasstream.app.brokers.local import jars, local_kafka, toolchain
+from glasstream.app.configuration import load
 from glasstream.base.errors import BrokerError
 
 DEADLINE_S = 30.0
@@ -65,10 +67,11 @@ def test_java_home_goes_before_path(bare: Path, monkeypatch: pytest.MonkeyPatch,
 
 def test_the_version_of_kafka_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     bundled = jars.cache_folder()
-    monkeypatch.setenv("GLASSTREAM_KAFKA_VERSION", "3.9.1")
+    monkeypatch.setenv("GLASSTREAM_LOCAL_KAFKA", "3.9.1")
+    assert load(environment=os.environ).kafka == {}, "no setting of the clients"
     assert (jars.kafka_version(), jars.pom().count("3.9.1")) == ("3.9.1", 1)
     assert jars.cache_folder().name.startswith("kafka-3.9.1-") and jars.cache_folder() != bundled
-    monkeypatch.setenv("GLASSTREAM_KAFKA_VERSION", "3.9</kafka.version>")
+    monkeypatch.setenv("GLASSTREAM_LOCAL_KAFKA", "3.9</kafka.version>")
     with pytest.raises(BrokerError, match=r"expected a version of Kafka such as 3\.9\.1, got '3\.9</"):
         jars.pom()
 

@@ -161,7 +161,7 @@ def test_events_that_were_joined_by_their_positions_are_counted(broker: Embedded
     for topic in ("test.predictions", "other.predictions"):
         named = {seq: {"id": f"0-{seq}-0"} if seq % 3 else {} for seq in range(30)}
         send(broker, "live", [answer("live", seq, **changes) for seq, changes in named.items()], topic)
-    assert asked(broker, "live", "--beside", "other.")[1].startswith("20 of these have ids such as events without")
+    assert asked(broker, "live", "--beside", "other.")[1].startswith("20 of them have positions on the topics")
     assert json.loads(asked(broker, "live", "--beside", "other.", "--json")[0])["by_position"] == 20
 
 

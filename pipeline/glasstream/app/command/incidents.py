@@ -43,8 +43,7 @@ def incidents(stream: str | None, as_json: bool, data: Path | None, **common: An
     console = standard_console()
     console.print(_table(found) if found else "no incidents")
     for incident in found:
-        suggestion = "" if incident.advice is None else f" Suggestion: {incident.advice.text}."
-        console.print(f"{incident.stream} {incident.incident:,}: {incident.summary}{suggestion}")
+        console.print(f"{incident.stream} {incident.incident:,}: {incident.with_suggestion()}")
     return 0
 
 

@@ -163,8 +163,8 @@ class Result(NamedTuple):
         yield f"{sum(one.rows for one in self.compared):,} events compared{left_out}"
         if self.by_position:
             yield (
-                f"{self.by_position:,} of these have ids such as events without an `id` get, their positions on the "
-                "topics `events`: the comparison of such events is valid only if both topics have the same records"
+                f"{self.by_position:,} of them have positions on the topics `events` as ids, as events without an `id` "
+                "get: they are the same events only if both topics have the same records"
             )
         for one in self.compared:
             if one.segment is not None:

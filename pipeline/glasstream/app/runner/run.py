@@ -403,11 +403,11 @@ def _rows_ahead(monitor: Monitor, stream: str, settings: Settings) -> float:
         elif records and progress.published.get(stream, -1) < 0:
             allowed = min(allowed, settings.explain.first_row + 2.0 * every - progress.entries.get(stream, 0))
     if attributes := len(settings.groups.attributes):
-        every = settings.groups.every
-        keys = monitor.keys("groups")
-        published = monitor.round_bytes("groups") * attributes // keys if keys else EMBEDDED_BYTES_UNREAD // 2
-        ahead = max(1, EMBEDDED_BYTES_UNREAD // published) - max(0, monitor.behind("groups") - 1) / attributes
-        allowed = min(allowed, ahead * every - (outstanding if keys else 0))
+        # The learner publishes these, so rows that wait for explanations do not count.
+        published = monitor.round_bytes("groups") * attributes
+        rounds = max(1, EMBEDDED_BYTES_UNREAD // published) if published else 2
+        unread = max(0, monitor.behind("groups") - 1) / attributes
+        allowed = min(allowed, (rounds - unread) * settings.groups.every)
     return allowed
 
 

@@ -262,7 +262,7 @@ def _variance(sample: Sample, of: Of) -> float:
 
 
 class _Sums(NamedTuple):
-    """What splits of the rows of a node are compared by."""
+    """Sums over the rows of a node, by which its splits are compared."""
 
     columns: Floats
     """(n, 4) summands of each row: 1 before, 1 since, its loss before, its loss since; 0 otherwise."""
@@ -437,7 +437,7 @@ class _Part(NamedTuple):
 
     @property
     def worth(self) -> float:
-        """What the part contributes to the change."""
+        """Contribution of the part to the change."""
         return self.got_worse + self.more_events
 
     @property

@@ -129,7 +129,7 @@ class GroupState:
         self.classes: dict[str, int] = {}
         """Numbers of the classes that have rates."""
         self.more_classes = False
-        """Whether there are further classes."""
+        """Whether there are classes beyond those with rates."""
         self.rows = 0
         """Number of rows."""
         self.published = 0

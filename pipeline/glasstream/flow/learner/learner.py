@@ -180,9 +180,9 @@ class StreamLearner:
         else:
             for place, prediction in enumerate(map(_predicted, found)):
                 if prediction is not None:
-                    said, codes = late.get(place, prediction), groups[place] if groups else b""
+                    shown, codes = late.get(place, prediction), groups[place] if groups else b""
                     self.scoring.add(
-                        Scored(seqs[place], ids[place], said, targets[place], versions[place], times[place], codes)
+                        Scored(seqs[place], ids[place], shown, targets[place], versions[place], times[place], codes)
                     )
         if state.entries is None:
             if len(learned) < len(targets):

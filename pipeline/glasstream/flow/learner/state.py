@@ -72,7 +72,7 @@ class LearnerState(Numbers, kw_only=True):
     """None without `explain.unlabelled`."""
     expected: ExpectedPerformance
     groups: GroupState | None = None
-    """None without `groups.by`."""
+    """Codes and sums of the groups of rows; None without `groups.by`."""
     newest: Predictor | None = None
     """The newest snapshot, if it is compiled."""
 

@@ -321,8 +321,9 @@ def _groups(found: _Data, arrays: Mapping[str, Array], seqs: int, settings: Sett
 def _kept(kept: Unlabelled | None) -> _Unlabelled | None:
     if kept is None:
         return None
-    said = kept.prediction.probabilities
-    return _Unlabelled(kept.label, kept.value, kept.ts, None if said is None else [*said.items()], kept.groups)
+    of_classes = kept.prediction.probabilities
+    probabilities = None if of_classes is None else [*of_classes.items()]
+    return _Unlabelled(kept.label, kept.value, kept.ts, probabilities, kept.groups)
 
 
 def _waiting_arrays(kept: Sequence[KeptFeatures]) -> dict[str, Array]:

@@ -30,7 +30,7 @@ class Taken(NamedTuple):
     targets: Sequence[str | float | None]
     times: Sequence[int | None]
     late: dict[int, Unlabelled]
-    """What was kept of the event of each late label, by the place of the label, in their order."""
+    """Kept events of the late labels, by the places of the labels, in ascending order."""
     rows: Array
     """float64[elements, features]"""
     order: Sequence[int]

@@ -44,8 +44,7 @@ def _escaped(text: str) -> str:
 def _text(incident: Incident) -> str:
     status = STATUSES.get(incident.status, incident.status)
     verdict = VERDICTS.get(incident.verdict, incident.verdict)
-    suggestion = "" if incident.advice is None else f" Suggestion: {incident.advice.text}."
-    return f"Incident {incident.incident} of {incident.stream} {status} ({verdict}): {incident.summary}{suggestion}"
+    return f"Incident {incident.incident} of {incident.stream} {status} ({verdict}): {incident.with_suggestion()}"
 
 
 def signature(keys: Iterable[bytes], body: bytes, time: int) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from glasstream.app.brokers.local import toolchain
 from glasstream.base.errors import BrokerError
 
-VERSION = "GLASSTREAM_KAFKA_VERSION"
+VERSION = "GLASSTREAM_LOCAL_KAFKA"
 """Environment variable with the version of Kafka to run in place of that of the pom."""
 
 #: Maven needs 8 s with a quick registry; the rest is for slow networks.
@@ -27,7 +27,7 @@ def pom() -> str:
     Raises
     ------
     BrokerError
-        GLASSTREAM_KAFKA_VERSION is no version.
+        GLASSTREAM_LOCAL_KAFKA is no version.
     """
     text = files("glasstream.app.brokers.local").joinpath("pom.xml").read_text(encoding="utf-8")
     version = os.environ.get(VERSION)

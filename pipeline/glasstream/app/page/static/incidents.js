@@ -324,8 +324,7 @@ export class IncidentsPanel {
     if (incident.features.length) fact("features", incident.features.map(fault).join("; "));
     const { loss_name, loss_before, loss_after } = incident;
     fact("loss", `${named(loss_name)} ${number(loss_before)} → ${number(loss_after)}`);
-    for (const one of incident.segments)
-      fact("where", segment(one), "Estimated with rows that did not grow the tree");
+    for (const one of incident.segments) fact("where", segment(one), "Estimated with rows that did not grow the tree");
     if (alarms) {
       const total = alarms.alarms.length;
       const show = button(`alarms~${incident.incident}`, `show ${count(total)} below`, () => this.does.alarms(alarms));

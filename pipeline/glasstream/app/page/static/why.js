@@ -21,6 +21,12 @@ const NONE =
 const isWrong = ([, output, , , , target]) => output !== null && target !== null && target !== output;
 
 /**
+ * Whether the novelty detector flags the event.
+ * @param {ExplainedRow} row
+ */
+const isUnfamiliar = ([, , , , , , flagged]) => flagged;
+
+/**
  * The events of a predicted class with a text in their id or number, newest first.
  * @param {ExplainedRow[]} rows oldest first
  * @param {Pick<View, "predicted" | "only" | "find">} view
@@ -30,7 +36,7 @@ export function matching(rows, { predicted, only, find }) {
   const digits = wanted.replaceAll(",", ""); // numbers are shown with commas
   return rows
     .filter(([, output]) => !predicted || output === predicted)
-    .filter((row) => !only || (only === "wrong" ? isWrong(row) : row[6]))
+    .filter((row) => !only || (only === "wrong" ? isWrong : isUnfamiliar)(row))
     .filter(([seq, , , id]) => `${seq}`.includes(digits) || `${id ?? ""}`.toLowerCase().includes(wanted))
     .reverse();
 }
