@@ -38,6 +38,13 @@ def test_the_files_are_translated_before_they_are_changed() -> None:
         assert outcome(model.SerializeToString(), names) == ("onnxruntime" if network else "equal")
 
 
+def test_the_error_of_a_sum_whose_large_terms_cancel_is_relative_to_the_terms() -> None:
+    model = linear(0, 0)
+    (coefficients,) = (one for one in model.graph.node[0].attribute if one.name == "coefficients")
+    coefficients.floats[:] = [1.0, 0.5, 0.5]
+    assert outcome(model.SerializeToString(), "a,b,c") == "equal"
+
+
 def changed(model: ModelProto, name: str, values: list[int]) -> bytes:
     """The file after the first values of an attribute were replaced."""
     (one,) = (one for node in model.graph.node for one in node.attribute if one.name == name)

@@ -160,12 +160,12 @@ class Transformed:
         height = max(1, _CHUNK_VALUES // max(1, columns))
         said = []
         for begin in range(0, max(1, len(rows)), height):
-            said.append(self.parts[0].evaluate(self._made(rows[begin : begin + height])))
+            said.append(self.parts[0].evaluate(self.transformed(rows[begin : begin + height])))
         if len(said) == 1:
             return said[0]
         return Output(np.concatenate([one.values for one in said]), np.concatenate([one.labels for one in said]))
 
-    def _made(self, rows: Floats) -> Floats:
+    def transformed(self, rows: Floats) -> Floats:
         """Return the transformed rows, float64[n, w]."""
         rows = as_rows(rows, len(self.features))
         made = np.empty((len(rows), self._steps.output.size))
@@ -180,7 +180,7 @@ class Transformed:
         inner = self.parts[0]
         source = self._sources()
         made = (
-            inner.game(self._made(background), cache_bytes)
+            inner.game(self.transformed(background), cache_bytes)
             if source is not None and isinstance(inner, HasGame)
             else None
         )
@@ -188,7 +188,7 @@ class Transformed:
             return None
         if not isinstance(made, AdditiveGame) and np.bincount(source[source >= 0], minlength=1).max() > 1:
             return None
-        return MappedGame(made, self._made, source, len(self.features))
+        return MappedGame(made, self.transformed, source, len(self.features))
 
     def _sources(self) -> Integers | None:
         """Return int64[w] the feature that each column is made of, -1 for a constant; None if several are."""
