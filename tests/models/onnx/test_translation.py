@@ -112,6 +112,23 @@ def test_columns_that_leave_float32_before_they_are_added_are_left_to_onnxruntim
         translate(parse(model.SerializeToString(), FEATURES))
 
 
+def test_columns_that_two_scalers_together_move_out_of_float32_are_left_to_onnxruntime() -> None:
+    model = onnx.load_model_from_string(exported("scaled logistic"))
+    (first,) = (node for node in model.graph.node if node.op_type == "Scaler")
+    (scale,) = (one for one in first.attribute if one.name == "scale")
+    scale.floats[:] = [1e20] * len(scale.floats)
+    translate(parse(model.SerializeToString(), FEATURES))
+    nodes = list(model.graph.node)
+    second = onnx.NodeProto.FromString(first.SerializeToString())
+    first.output[0], second.input[0] = "between", "between"
+    nodes.insert(nodes.index(first) + 1, second)
+    changed = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(changed)
+    with pytest.raises(NotCompilable, match="its sums may leave float32"):
+        translate(parse(model.SerializeToString(), FEATURES))
+
+
 def test_a_threshold_decides_about_a_double_as_about_its_float32() -> None:
     random = np.random.default_rng(1)
     extremes = [0.0, -0.0, 1.0, 3.4e38, -3.4e38, 1e-45, np.inf, -np.inf]

@@ -7,7 +7,7 @@ Columns are compared and added as float32, as in onnxruntime. Trees give the sam
 float64 and then rounded, because the order of onnxruntime's sums depends on the processor.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Final
@@ -29,7 +29,7 @@ from glasstream.models.predictors.kernels.transform import Steps, Transformed
 
 _FLOAT: Final = 1
 _SUMMED: Final = 1e30
-"""Largest weight of a linear form that is translated, and largest factor or offset of a column before one."""
+"""Largest weight of a linear form that is translated, and largest number that its columns make of a feature up to 1."""
 _EXACT: Final = 2**53
 """Bound of whole numbers that a float64 represents exactly."""
 _TRANSFORMS: Final = {"NONE": "none", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}
@@ -431,7 +431,7 @@ def _linear(translation: _Translation, node: Any, values: Attributes) -> list[_T
     if scores * len(columns) != weights.size or scores != (len(classes) if classifies else 1):
         raise NotCompilable("it has another number of scores than of classes")
     intercepts = values.get("intercepts") or [0.0] * scores
-    if not all(abs(one) <= _SUMMED for one in (*weights.tolist(), *intercepts, *_factors(translation))):
+    if not all(abs(one) <= _SUMMED for one in (*weights.tolist(), *intercepts, *_reaches(translation))):
         raise NotCompilable("its sums may leave float32, in an order that is onnxruntime's own")
     ending = Ending(_post_transform(values))
     if not classifies and ending.transform != "none":
@@ -443,12 +443,22 @@ def _linear(translation: _Translation, node: Any, values: Attributes) -> list[_T
     return _ended(_Scores(make, tuple(columns), ending, classes))
 
 
-def _factors(translation: _Translation) -> Iterator[float]:
-    """Yield what columns are moved and multiplied by, or replaced with, before they are added."""
-    for kind, _, _, number, divisor, _, _ in translation.steps:
-        yield number
-        yield divisor if kind != transform.DIVIDED_SINGLE else 1.0 / divisor if divisor else inf
-    yield from (number for _, number in translation.known)
+def _reaches(translation: _Translation) -> list[float]:
+    """Return for each column a bound of its numbers, if those of the features were at most 1."""
+    found = [1.0] * translation.width
+    for kind, source, other, number, divisor, first, last in translation.steps:
+        reach = found[int(source)]
+        if kind in (transform.CONSTANT, transform.LOOKED_UP):
+            table = translation.known[int(first) : int(last)]
+            reach = max(abs(number), *(abs(code) for _, code in table), 0.0)
+        elif kind == transform.SCALED_SINGLE:
+            reach = (reach + abs(number)) * abs(divisor)
+        elif kind == transform.DIVIDED_SINGLE:
+            reach = reach / abs(divisor) if divisor else inf
+        elif kind == transform.FIRST_OF:
+            reach = max(reach, found[int(other)])
+        found.append(reach)
+    return found
 
 
 def _trees(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
