@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -41,8 +41,10 @@ NO_NODE = "no Node"
 collect_ignore_glob = ["benchmarks/*", "chaos/*"]
 """Programs, not tests: they change the path of modules when they are imported."""
 TESTS = Path(__file__).resolve().parent
-PROGRAMS = ("brokers", "docs", "integration", "ops")
+PROGRAMS = ("docs", "integration", "ops")
 """Folders whose tests start whole programs, build packages or run the documents: they get the marker `program`."""
+WITH_KAFKA = ("app/brokers", "app/page", "docs", "integration")
+"""Folders with tests that need a Kafka: `-m kafka` imports no others."""
 IN_CI = os.environ.get("CI") == "true"
 
 # Before scikit-learn is loaded, here and in what tests start: where the tests share the processors, OpenMP's threads
@@ -77,17 +79,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import what `--quick` leaves out whole folders of."""
-    return True if config.getoption("--quick") and collection_path.parent in map(TESTS.joinpath, PROGRAMS) else None
+    """Do not even import what `--quick` or `-m kafka` leaves out whole folders of."""
+    if config.getoption("--quick"):
+        return _within(collection_path, PROGRAMS) or None
+    if config.option.markexpr == "kafka" and collection_path.suffix == ".py":
+        return not _within(collection_path, WITH_KAFKA) or None
+    return None
+
+
+def _within(path: Path, folders: Iterable[str]) -> bool:
+    """Return whether a file or folder lies in one of these folders of the tests."""
+    return any(path.is_relative_to(TESTS / folder) for folder in folders)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if {"kafka", "local_broker", "cluster", "schema_registry"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("kafka")
+            if not _within(item.path, WITH_KAFKA):
+                raise pytest.UsageError(f"{item.nodeid} needs a Kafka: expected it in {', '.join(WITH_KAFKA)} of tests")
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
-        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in PROGRAMS:
+        if _within(item.path, PROGRAMS):
             item.add_marker("program")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # a long one that comes last is waited for
     left_out = config.stash[LEFT_OUT] = {}
