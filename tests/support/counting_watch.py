@@ -7,6 +7,7 @@ import numpy as np
 
 from glasstream.detect.incidents.watch import Rows
 from glasstream_topics.incidents import Affected, Evidence, Incident, Onset
+from glasstream_topics.watching import Watching
 
 EVERY, LASTS = 40, 15
 
@@ -40,6 +41,9 @@ class CountingWatch:
                 yield self._incident(rows, at, place, "open")
             elif self.count > EVERY and self.count % EVERY == LASTS:
                 yield self._incident(rows, at, place, "over")
+
+    def taken(self) -> list[Watching]:
+        return []
 
     def _incident(self, rows: Rows, at: int, place: tuple[int, int], status: str) -> Incident:
         label = rows.classes[int(rows.target[at])] if rows.classes else float(rows.target[at])

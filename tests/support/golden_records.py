@@ -34,6 +34,7 @@ from glasstream_topics import (
     progress_novelty,
     requests,
     snapshots,
+    watching,
 )
 
 DIRECTORY: Final = Path(__file__).resolve().parents[1] / "golden"
@@ -318,6 +319,22 @@ def alarm_of_loss() -> bytes:
         curve_after=None,
         detector="kswin",
         parameters={"alpha": 0.0625, "seed": 1},
+    )
+
+
+def watching_record() -> bytes:
+    def watched(state: str, sizes: list[watching.Detectable]) -> watching.Watched:
+        return watching.Watched(state=state, known=4_600, bins=17, block=3, evidence=0.0125, detectable=sizes)
+
+    sizes = [watching.Detectable(1_000, 0.0625, None, 2.5), watching.Detectable(10_000, 0.03125, 0.25, 1.25)]
+    return watching.encode(
+        epoch=1,
+        stream="loans",
+        row=4_999,
+        seq=5_012,
+        unlabelled=False,
+        label=watched("watched", sizes[1:]),
+        features={"car": watched("muted", []), "age": watched("watched", sizes)},
     )
 
 
@@ -651,6 +668,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "drift.v2.json": alarm,
     "drift.v2.loss.json": alarm_of_loss,
     "incidents.v3.json": lambda: incidents.encode(incident()),
+    "watching.v1.json": watching_record,
     "attributions.v2.json": attribution,
     "attributions.v2.regression.json": lambda: attribution(regression=True),
     "novelty.v2.json": usual_event,

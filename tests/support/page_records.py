@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from glasstream_topics import attributions, drift, effects, importance, novelty, predictions
+from glasstream_topics import attributions, drift, effects, importance, novelty, predictions, watching
 from glasstream_topics.incidents import Affected, Alternative, Evidence, Incident, Onset
 
 
@@ -195,3 +195,20 @@ def attribution_record(
         others=0.0,
     )
     return msgspec.json.encode(record)
+
+
+def watching_record(row: int, states: Mapping[str, str], *, stream: str = "s", epoch: int = 0) -> bytes:
+    """With one horizon for the features that are watched."""
+    sizes = [watching.Detectable(1_000, 0.0625, None, 2.5)]
+    return watching.encode(
+        epoch=epoch,
+        stream=stream,
+        row=row,
+        seq=row,
+        unlabelled=False,
+        label=watching.Watched("watched", row, 2, 1, 0.0, sizes),
+        features={
+            name: watching.Watched(state, row, 17, 3, 0.5, sizes if state == "watched" else [])
+            for name, state in states.items()
+        },
+    )

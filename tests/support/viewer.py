@@ -7,7 +7,7 @@ import orjson
 from glasstream.app.page.store import Store
 from glasstream.app.page.stream import Record
 from glasstream.app.page.viewer import Viewer
-from glasstream_topics import attributions, drift, effects, importance, incidents, novelty, predictions
+from glasstream_topics import attributions, drift, effects, importance, incidents, novelty, predictions, watching
 from tests.support.page_records import (
     drift_record,
     effect_record,
@@ -15,6 +15,7 @@ from tests.support.page_records import (
     incident_record,
     novelty_record,
     prediction_record,
+    watching_record,
 )
 
 DECODE = {
@@ -25,6 +26,7 @@ DECODE = {
     "predictions": predictions.decode,
     "novelty": novelty.decode,
     "attributions": attributions.decode,
+    "watching": watching.decode,
 }
 
 
@@ -42,6 +44,8 @@ def some(store: Store, rows: range) -> None:
             put(store, "effects", effect_record(row, "a", [0.1, 0.2, row / 1e4]))
         if row % 200 == 199:
             put(store, "drift", drift_record(row, "a", 0.1, 0.5))
+        if row % 250 == 249:
+            put(store, "watching", watching_record(row, {"a": "muted" if row % 500 == 499 else "watched"}))
         if row % 30 == 29:
             put(store, "incidents", incident_record(row, 1 + row // 100, status="over" if row % 60 == 59 else "open"))
 

@@ -39,6 +39,7 @@ def test_every_topic_is_in_the_catalogue_once() -> None:
         "progress.learner",
         "progress.novelty",
         "snapshots",
+        "watching",
     ]
     assert len(TOPICS) == len(glasstream_topics.ALL)
 
@@ -65,10 +66,11 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "attributions",
         "drift",
         "incidents",
+        "watching",
         "novelty",
     }
     for topic in glasstream_topics.ALL:
-        if topic.name == "effects":
+        if topic.name in ("effects", "watching"):
             assert topic.config["min.compaction.lag.ms"] == "86400000"
         elif topic.public:
             assert topic.config["cleanup.policy"] == "delete"
@@ -81,6 +83,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
     compacted = {name for name, topic in TOPICS.items() if topic.config["cleanup.policy"] == "compact"}
     assert compacted == {
         "effects",
+        "watching",
         "models",
         "snapshots",
         "checkpoints",

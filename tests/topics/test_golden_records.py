@@ -29,6 +29,7 @@ from glasstream_topics import (
     progress_novelty,
     requests,
     snapshots,
+    watching,
 )
 from glasstream_topics.errors import FrameError, RecordError
 from glasstream_topics.labels import Label
@@ -60,6 +61,7 @@ from tests.support.golden_records import (
     prediction,
     usual_event,
     watched,
+    watching_record,
 )
 
 
@@ -96,6 +98,9 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
         *("schema_version", "epoch", "stream", "incident", "status", "row", "seq", "onset", "verdict", "weight"),
         *("alternatives", "features", "loss_name", "loss_before", "loss_after", "summary", "evidence"),
         *("rule", "muted", "where", "advice"),
+    ]
+    assert fields(watching_record()) == [
+        *("schema_version", "epoch", "stream", "row", "seq", "unlabelled", "label", "features"),
     ]
     assert fields(group_record()) == [
         *("schema_version", "epoch", "stream", "seq", "attribute", "loss", "classes", "more_classes", "least", "level"),
@@ -231,6 +236,13 @@ def test_groups_are_read() -> None:
     assert one.total.groups[0].true_positive_rate == [groups.Mean(300, 0.25, 0.125, 0.375), groups.Mean(3)]
     two = groups.decode(checked_in("groups.v1.regression.json"))
     assert two.total.groups[0].error == groups.Mean(300, 0.25, 0.125, 0.375) and two.classes == []
+
+
+def test_watching_is_read() -> None:
+    one = watching.decode(checked_in("watching.v1.json"))
+    assert list(one.features) == ["age", "car"] and one.label is not None
+    assert one.features["age"].detectable[0] == watching.Detectable(1_000, 0.0625, None, 2.5)
+    assert one.features["car"].state == "muted" and one.features["car"].detectable == []
 
 
 def test_incidents_are_read() -> None:

@@ -24,6 +24,7 @@ from glasstream_topics import (
     progress_novelty,
     requests,
     snapshots,
+    watching,
 )
 from glasstream_topics.contract import DEFAULT_PREFIX, Topic
 
@@ -48,6 +49,7 @@ ALL: Final[tuple[Topic, ...]] = (
     attributions.TOPIC,
     drift.TOPIC,
     incidents.TOPIC,
+    watching.TOPIC,
     novelty.TOPIC,
 )
 """All topics that every deployment has, in the order of the data flow."""

@@ -39,6 +39,9 @@ COMPACTED: Final[Mapping[str, str]] = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 
+# Late consumers find the newest record of each key. All records of the last day stay for comparisons.
+CURRENT: Final[Mapping[str, str]] = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(24 * 60 * 60 * 1000)}
+
 # An internal queue is bounded by size and never by age, so that records survive an outage of any length. The learner
 # pauses long before the queue reaches this size.
 QUEUE: Final[Mapping[str, str]] = {

@@ -4,11 +4,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from glasstream_topics.contract import Natural, Positive, Share, Topic
+from glasstream_topics.contract import CURRENT, Natural, Positive, Share, Topic
 from glasstream_topics.notebook import Shown
 from glasstream_topics.record import Json
-
-DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 class IceCurve(msgspec.Struct, frozen=True):
@@ -99,6 +97,5 @@ TOPIC: Final = Topic(
     key="stream/feature; stream/feature/output where the model has more than one",
     written_by=("aggregator",),
     json=JSON,
-    # Late consumers find the newest curve of every feature. All curves of the last day stay for comparisons.
-    config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(DAY_MS)},
+    config=CURRENT,
 )

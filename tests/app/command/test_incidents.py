@@ -12,7 +12,7 @@ from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.app.command.cli import cli
 from glasstream.base.errors import SettingsError, TopicError
 from glasstream.flow.aggregator import incidents as aggregated
-from glasstream_topics import incidents
+from glasstream_topics import incidents, watching
 from glasstream_topics.incidents import Incident
 from tests.support.counting_watch import CountingWatch
 from tests.support.golden_records import checked_in
@@ -103,3 +103,28 @@ def test_a_run_without_incidents_says_so_and_tells_the_alarms_only_if_nobody_wat
     said, found = run(tmp_path, "--set", "drift.budget=0")
     assert not found and not any("incident" in line for line in said)
     assert any(line.startswith("drift alarms: ") and "rows" in line for line in said)
+
+
+def watching_of(stream: str, **changes: object) -> bytes:
+    record = watching.decode(checked_in("watching.v1.json"))
+    return msgspec.json.encode(msgspec.structs.replace(record, stream=stream, **changes))
+
+
+def test_watching_lists_the_newest_record_of_each_stream(embedded: EmbeddedKafka) -> None:
+    embedded.create_topic("test.watching", 1)
+    assert "no stream is watched yet" in listed(embedded, "--watching")[0]
+    writer = Writer(embedded.bootstrap, "test.watching")
+    writer.send(watching_of("loans", row=999), b"no record", watching_of("loans"), watching_of("loans", epoch=0))
+    writer.send(watching_of("bikes", unlabelled=True, label=None, row=7))
+    said, errors = listed(embedded, "--watching", "--json")
+    found = [watching.decode(line.encode()) for line in said.splitlines()]
+    assert [(one.stream, one.epoch, one.row) for one in found] == [("bikes", 1, 7), ("loans", 1, 4_999)]
+    assert errors == "skipped records of test.watching that cannot be read: 1\n"
+    lines = listed(embedded, "--watching")[0].splitlines()
+    assert lines[0] == "bikes: events without labels, as of event 7" and "loans: as of row 4,999" in lines
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    assert cells[2:] == [
+        ["(label)", "watched", "4,600", "17", "3", "0.013", "–", "3.1 % / 25 % / ±1.25"],
+        ["age", "watched", "4,600", "17", "3", "0.013", "6.2 % / – / ±2.5", "3.1 % / 25 % / ±1.25"],
+        ["car", "muted", "4,600", "17", "3", "0.013", "–", "–"],
+    ]

@@ -13,6 +13,7 @@ from glasstream.app.page.incidents import MOST, MOST_BYTES
 from glasstream.app.page.overview import Rows
 from glasstream.app.page.store import Store
 from glasstream.app.page.viewer import Channel, Seat, View, Viewer
+from glasstream.app.page.watching import MOST as MOST_WATCHED
 from glasstream_topics import attributions
 from glasstream_topics.incidents import VERDICTS
 from tests.support.page_records import (
@@ -23,6 +24,7 @@ from tests.support.page_records import (
     incident_record,
     novelty_record,
     prediction_record,
+    watching_record,
 )
 from tests.support.viewer import put, sent, some, store
 
@@ -285,6 +287,27 @@ def test_the_onset_is_sent_whole_and_whether_streams_are_watched() -> None:
     (one,) = message["incidents"]
     assert one["onset"] == {"row": 150, "earliest": 130, "latest": 170, "seq": 151, "ts": 1_767_225_600_000}
     assert (sent(Viewer(Rows(Store(1, 1, 1, watched=False)), View())) or {})["watched"] is False
+
+
+def test_how_a_stream_is_watched_is_sent_once_as_of_its_newest_record_and_bounded() -> None:
+    known = store()
+    put(known, "importance", importance_record(1_000, {"age": 0.5}))
+    put(known, "watching", watching_record(1_999, {"age": "watched", "car": "muted"}))
+    put(known, "watching", watching_record(999, {"age": "calibrating"}))
+    viewer = Viewer(Rows(known), View())
+    message = sent(viewer)
+    assert message is not None and message["watching"]["row"] == 1_999 and message["watching"]["left_out"] == 0
+    series = message["watching"]["series"]
+    assert [one["feature"] for one in series] == [None, "car", "age"]
+    assert [one["state"] for one in series] == ["watched", "muted", "watched"]
+    assert [one["detectable"] for one in series[1:]] == [{}, {"1000": "6.2 % / – / ±2.5"}]
+    put(known, "importance", importance_record(2_000, {"age": 0.5}))
+    delta = sent(viewer)
+    assert delta is not None and delta["type"] == "delta" and "watching" not in delta
+    many = {f"f{number:03}": "watched" for number in range(MOST_WATCHED)} | {"zip": "pending"}
+    put(known, "watching", watching_record(2_999, many))
+    part = (sent(viewer) or {})["watching"]
+    assert part["left_out"] == 1 and [one["feature"] for one in part["series"][:3]] == [None, "zip", "f000"]
 
 
 def test_each_verdict_has_an_advice_of_its_own_and_unknown_ones_are_named() -> None:

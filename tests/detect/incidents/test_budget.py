@@ -15,7 +15,7 @@ from glasstream.detect.incidents.series import Name, Series
 @pytest.mark.parametrize("bet", range(betting.VALUE_BETS))
 def test_a_bet_on_a_uniform_rank_is_fair(bet: int) -> None:
     ranks = (np.arange(200_000) + 0.5) / 200_000
-    factors = np.array([betting._factor(bet, rank) for rank in ranks])
+    factors = np.array([betting.factor_of(bet, rank) for rank in ranks])
     assert abs(factors.mean() - 1.0) < 1e-4
     assert factors.min() > 0.0
 

@@ -1,7 +1,9 @@
 """Incidents are a function of the rows alone: blocks, restarts and new features change no byte."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from glasstream.base.errors import FrameError
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
 from glasstream_topics import frames
 from glasstream_topics.incidents import Incident, encode
+from glasstream_topics.watching import Watching
 from tests.support.incident_streams import (
     AT,
     NAMES,
@@ -34,28 +37,31 @@ def cut(draws: np.random.Generator, rows: int) -> list[slice]:
     return [slice(int(first), int(last)) for first, last in pairwise(places)]
 
 
-def encoded(incidents: list[Incident]) -> list[bytes]:
-    return [encode(one) for one in incidents]
+def encoded(records: Sequence[Incident | Watching]) -> list[bytes]:
+    return [encode(one) if isinstance(one, Incident) else msgspec.json.encode(one) for one in records]
 
 
-def whole(stream: Stream) -> list[bytes]:
-    return encoded(list(IncidentWatch("s", 0, 7, 0.5).update(stream.rows())))
+def whole(stream: Stream) -> tuple[list[bytes], list[bytes]]:
+    watch = IncidentWatch("s", 0, 7, 0.5)
+    return encoded(list(watch.update(stream.rows()))), encoded(watch.taken())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("change", [swapped, concept_moved, data_and_loss_moved, reasoning_moved, twins_swapped])
 def test_blocks_and_restarts_change_no_byte(change: Change, seed: int) -> None:
     stream, draws = changed(change, seed), np.random.default_rng(seed)
-    watch, found = IncidentWatch("s", 0, 7, 0.5), list[Incident]()
+    watch, found, watching = IncidentWatch("s", 0, 7, 0.5), list[Incident](), list[Watching]()
     for part in cut(draws, ROWS):
         found += watch.update(stream.rows(part.start, part.stop))
+        watching += watch.taken()
         assert watch.verdict == (found[-1].verdict if found and found[-1].status == "open" else None)
         if draws.random() < 0.5:
             meta, arrays = watch.state()
             watch = IncidentWatch("s", 0, 7, 0.5)
             frame = frames.decode(frames.encode("state", 1, meta, arrays), "state", 1)
             watch.restore(frame.meta, frame.arrays)
-    assert encoded(found) == whole(stream) != []
+    assert (encoded(found), encoded(watching)) == whole(stream)
+    assert found and len(watching) > 4
 
 
 @pytest.mark.parametrize(
@@ -68,7 +74,8 @@ def test_rows_one_at_a_time_change_no_byte(change: Change, seed: int) -> None:
     for row in range(AT, AT + 500):
         found += watch.update(stream.rows(row, row + 1))
     found += watch.update(stream.rows(AT + 500))
-    assert encoded(found) == whole(stream) != []
+    assert (encoded(found), encoded(watch.taken())) == whole(stream)
+    assert found
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -20,6 +20,7 @@ from glasstream_topics import importance as importance_topic
 from glasstream_topics import incidents as incidents_topic
 from glasstream_topics import novelty as novelty_topic
 from glasstream_topics import predictions as predictions_topic
+from glasstream_topics import watching as watching_topic
 from glasstream_topics.attributions import Attribution
 from glasstream_topics.consume.reader import Origin, Reader
 from glasstream_topics.consume.records import Records
@@ -30,6 +31,7 @@ from glasstream_topics.importance import Importance
 from glasstream_topics.incidents import Incident
 from glasstream_topics.novelty import Novelty
 from glasstream_topics.predictions import Prediction
+from glasstream_topics.watching import Watching
 
 __all__ = [
     "Options",
@@ -43,6 +45,7 @@ __all__ = [
     "incidents",
     "novelty",
     "predictions",
+    "watching",
 ]
 
 
@@ -164,3 +167,11 @@ def novelty(bootstrap: str, **options: Unpack[Options]) -> Reader[Novelty]:
 def predictions(bootstrap: str, **options: Unpack[Options]) -> Reader[Prediction]:
     """Read predictions: the records of `predictions`. Parameters and errors are those of `importance`."""
     return Reader(Records(predictions_topic.JSON), bootstrap, **options)
+
+
+def watching(bootstrap: str, **options: Unpack[Options]) -> Reader[Watching]:
+    """Read how streams are watched for incidents: the records of `watching`.
+
+    Parameters and errors are those of `importance`. Kafka keeps the newest record of each stream for ever.
+    """
+    return Reader(Records(watching_topic.JSON), bootstrap, **options)

@@ -14,27 +14,39 @@ if TYPE_CHECKING:
 
     from glasstream.flow.settings import Settings
     from glasstream_topics.incidents import Affected, Incident
+    from glasstream_topics.watching import Watching
 
 _COLUMNS = ("stream", "number", "status", "since", "time", "verdict", "features", "loss")
 _NUMBERS = ("number", "since")
+_SIZES = (
+    "within: the smallest lasting changes that are noticed within so many rows, in at least about half of such cases: "
+    "the share of rows that lose their value or get one beyond all former ones / the share that get one former value, "
+    "whichever but the most frequent / by how much all values rise or fall. A dash: no such change is noticed."
+)
 
 
 @click.command(short_help="List the incidents of streams and their models.")
 @click.option("--stream", help="Only incidents of this stream.")
+@click.option("--watching", is_flag=True, help="List how each feature is watched, and the smallest changes noticed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records, one JSON object per line.")
 @data_option
 @settings_options(A_BROKER_OR_DATA)
-def incidents(stream: str | None, as_json: bool, data: Path | None, **common: Any) -> int:
+def incidents(stream: str | None, watching: bool, as_json: bool, data: Path | None, **common: Any) -> int:
     """List the incidents on the topic `incidents`, each as of its newest record.
 
     A sentence about each follows the table: what changed, when it began, and how it affected the loss; and a suggestion
     what to do. An incident is open, over (the series are as before), or normal (later rows are compared with the rows
     since the change).
+
+    With --watching, list instead how the features of each stream are watched, as of the newest record on the topic
+    `watching`: whether they are muted, what is pending, and the smallest lasting changes that would be noticed.
     """
     from glasstream.app.command.expect import reached
     from glasstream_topics.incidents import encode
 
     with reached(load_settings(common), data) as settings:
+        if watching:
+            return _list_watching(settings, stream, as_json=as_json)
         found = _newest(settings, stream)
     if as_json:
         for incident in found:
@@ -45,6 +57,54 @@ def incidents(stream: str | None, as_json: bool, data: Path | None, **common: An
     for incident in found:
         console.print(f"{incident.stream} {incident.incident:,}: {incident.with_suggestion()}")
     return 0
+
+
+def _list_watching(settings: "Settings", stream: str | None, *, as_json: bool) -> int:
+    """Print the newest record of how each stream is watched."""
+    import msgspec
+
+    from glasstream_topics import consume
+
+    newest: dict[tuple[str, bool], Watching] = {}
+    with consume.watching(
+        settings.broker,
+        prefix=settings.prefix,
+        streams=stream,
+        follow=False,
+        damaged="skip",
+        kafka=settings.kafka,
+    ) as records:
+        for record in records:
+            former = newest.get((record.stream, record.unlabelled))
+            if former is None or record.epoch >= former.epoch:
+                newest[record.stream, record.unlabelled] = record
+    if records.damaged:
+        say(f"skipped records of {settings.prefix}watching that cannot be read: {records.damaged:,}", err=True)
+    console = standard_console()
+    for _, one in sorted(newest.items()):
+        if as_json:
+            click.echo(msgspec.json.encode(one))
+            continue
+        say(f"{one.stream}: {'events without labels, ' if one.unlabelled else ''}as of {one.unit} {one.row:,}")
+        console.print(_watching_table(one))
+    if not as_json:
+        say(_SIZES if newest else "no stream is watched yet: the first record comes after 1,000 rows")
+    return 0
+
+
+def _watching_table(one: "Watching") -> "Table":
+    series = [("(label)", one.label)] if one.label is not None else []
+    series += [*one.features.items()]
+    horizons = sorted({size.rows for _, watched in series for size in watched.detectable})
+    columns = ("feature", "state", "values", "bins", "block", "evidence", *(f"within {rows:,}" for rows in horizons))
+    rows = []
+    for name, watched in series:
+        sizes = {size.rows: size.text for size in watched.detectable}
+        found = (sizes.get(rows) for rows in horizons)
+        rows.append(
+            (name, watched.state, watched.known, watched.bins, watched.block, f"{watched.evidence:.2g}", *found)
+        )
+    return table(columns, rows, right=("values", "bins", "block", "evidence"))
 
 
 def _newest(settings: "Settings", stream: str | None) -> "list[Incident]":

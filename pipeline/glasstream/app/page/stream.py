@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import nan
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from glasstream.app.page.explained import Explained
 from glasstream.app.page.history import Bins, Thinned
 from glasstream.app.page.incidents import Incidents
+from glasstream.app.page.watching import watching_part
 from glasstream.detect.baselines import Baselines
 from glasstream_topics.attributions import Attribution
 from glasstream_topics.drift import Drift
@@ -20,8 +22,9 @@ from glasstream_topics.importance import Feature, Importance, Interval
 from glasstream_topics.incidents import Incident
 from glasstream_topics.novelty import Novelty
 from glasstream_topics.predictions import Prediction
+from glasstream_topics.watching import Watching
 
-Record = Importance | Effect | Drift | Incident | Novelty | Prediction | Attribution
+Record = Importance | Effect | Drift | Incident | Watching | Novelty | Prediction | Attribution
 
 _CELLS = 400_000
 """Largest count of numbers kept for one method. With many features, fewer records are kept."""
@@ -240,6 +243,7 @@ class StreamHistory:
         self.alarms: deque[Drift] = deque(maxlen=_ALARMS)
         self.alarms_total = 0
         self.incidents = Incidents()
+        self.watching: dict[str, Any] | None = None
         self.novelty = NoveltyHistory()
         self.explained = Explained()
 
@@ -274,6 +278,8 @@ class StreamHistory:
                 return self._add_alarm(record)
             case Incident():
                 return self.incidents.take(record)
+            case Watching():
+                return self._add_watching(record)
             case Importance():
                 if record.method not in self.methods and len(self.methods) >= _METHODS:
                     return False
@@ -299,6 +305,12 @@ class StreamHistory:
             return False
         self.alarms.append(record)
         self.alarms_total += 1
+        return True
+
+    def _add_watching(self, record: Watching) -> bool:
+        if record.unlabelled or (self.watching is not None and record.row < self.watching["row"]):
+            return False
+        self.watching = watching_part(record)
         return True
 
     def outputs(self) -> Mapping[str, list[str | None]]:

@@ -90,6 +90,8 @@ class _Sent:
     alarms: int = 0
     incidents: int = 0
     """Version of the incidents that were sent."""
+    watching: dict[str, Any] | None = None
+    """How the stream is watched, as it was sent."""
     quality: tuple[int, int] = (0, 0)
     """Width of the bins, and index of the newest bin that was sent."""
     novelty: tuple[int, int] = (0, 0)
@@ -186,6 +188,7 @@ class Viewer:
             _, sent.novelty = bins_part(history.novelty.bins, (0, 0))
         sent.alarms = history.alarms_total
         sent.incidents = history.incidents.version
+        sent.watching = history.watching
         sent.explained = history.explained.version
         if self._view.event is None:
             self._opened = None
@@ -200,7 +203,9 @@ class Viewer:
         history = sent.history
         points = list(history.methods[sent.method].points) if sent.method is not None else ()
         curves = list(history.effects[sent.effect]) if sent.effect is not None else ()
-        fresh = replace(sent, alarms=0, incidents=0, quality=(0, 0), novelty=(0, 0), explained=0, opened=False)
+        fresh = replace(
+            sent, alarms=0, incidents=0, watching=None, quality=(0, 0), novelty=(0, 0), explained=0, opened=False
+        )
         return {"type": "state", "stream": history.name, "epoch": history.epoch, **self._parts(fresh, points, curves)}
 
     def _delta(self, history: StreamHistory, now: float) -> dict[str, Any] | None:
@@ -255,6 +260,8 @@ class Viewer:
         sent.incidents = history.incidents.version
         if incidents:
             parts["incidents"] = [incident_part(one) for one in incidents]
+        if history.watching is not None and history.watching is not sent.watching:
+            parts["watching"] = sent.watching = history.watching
         if sent.effect is not None and curves:
             feature, output = sent.effect
             parts["effect"] = {

@@ -20,6 +20,8 @@ GATHERED = 150
 """Rows after an alarm from which the verdict is made, and rows of each later comparison."""
 JUDGED_AGAIN = 600
 """Rows after an alarm up to which the verdict may change."""
+GROWN = 1.0
+"""log10 by which the evidence of a pending alarm must have grown, so that later rows than these confirm it."""
 
 NORMAL = 2_100
 """Rows after an alarm from which on the change counts as the new normal."""

@@ -99,7 +99,7 @@ def _rank(place, counts, draw):  # type: ignore[no-untyped-def]
 
 
 @bare_kernel
-def _factor(bet, rank):  # type: ignore[no-untyped-def]
+def factor_of(bet, rank):  # type: ignore[no-untyped-def]
     """Return the factor by which a bet on a rank multiplies its wealth. Its mean over uniform ranks is 1."""
     v = 2.0 * rank - 1.0
     if bet == 0:
@@ -313,7 +313,7 @@ def feed(  # type: ignore[no-untyped-def]
                 rank = _rank(place, counts[s], uniform(key, row, _PURPOSE, s))
                 gathered[s] += 1
                 for bet in range(VALUE_BETS):
-                    product[s, bet] *= _factor(bet, rank)
+                    product[s, bet] *= factor_of(bet, rank)
                 if learn:
                     counts[s, place] += 1.0
                     counts[s, BINS] += 1.0

@@ -263,6 +263,16 @@ class Series:
         prefix, place = self._place(name)
         return float(np.log10(max(1.0, self.arrays[prefix + "wealth"][place].mean())))
 
+    def evidence(self, name: Name) -> float:
+        """Return the evidence that a series has changed, divided by what raises an alarm."""
+        prefix, place = self._place(name)
+        return float(self.arrays[prefix + "wealth"][place].sum()) / self.need(name)
+
+    def need(self, name: Name) -> float:
+        """Return the summed wealth of the bets of a series above which it raises an alarm."""
+        prefix, place = self._place(name)
+        return float(self._limits()[prefix != ""][place] / self.arrays[prefix + "block"][place])
+
     def starts(self, name: Name) -> NDArray[np.int64]:
         """Return the first rows of the change that strong bets suggest, each with the number and time of its event.
 

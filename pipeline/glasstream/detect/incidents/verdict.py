@@ -33,8 +33,11 @@ LOST, REDISTRIBUTED = 0.1, 0.6
 BROKEN: Final = ("swapped", "scaled", "constant", "missing")
 """Faults that no change of the world explains."""
 
-_KNOWN = 30  # fewest values before the incident
-_SAME = 1.63  # Kolmogorov-Smirnov statistic: 1 % of unchanged samples exceed it
+KNOWN = 30
+"""Number of values before an incident above which later ones are compared with them."""
+SAME = 1.63
+"""Kolmogorov-Smirnov statistic above which the values of a series with strong evidence differ: 1 % of unchanged samples
+exceed it."""
 _LOOKS = 8  # about how often the rows after an alarm are compared
 _LIKE = 0.2  # share of a distance that a swap may leave unexplained
 _BETTER = 0.5  # of the distance to another feature, from which on values are not those of that feature
@@ -216,7 +219,7 @@ def _changes(sample: Sample, worse: bool) -> _Changes:
     most = float(np.sqrt(0.5 * np.log(2.0 * _LOOKS * len(sample.counts) / _CHANCE)))
 
     def differs(name: Name, distance: float) -> bool:
-        return distance > (_SAME if name in sample.strong else most)
+        return distance > (SAME if name in sample.strong else most)
 
     moved = [j for j, one in enumerate(distance) if differs(Name("input", j), one)]
     apart = [p for p, one in enumerate(gap) if differs(Name("pair", p), one)]
@@ -234,14 +237,14 @@ def _changes(sample: Sample, worse: bool) -> _Changes:
 def _distances(befores: Sequence[Histogram], values: Floats) -> Floats:
     """Return (m,) the distance of (w, m) values from those before; 0 where too few are known."""
     return np.array(
-        [one.distance(now) if one.total > _KNOWN else 0.0 for one, now in zip(befores, values.T, strict=True)]
+        [one.distance(now) if one.total > KNOWN else 0.0 for one, now in zip(befores, values.T, strict=True)]
     )
 
 
 def _distances_of(befores: Sequence[Histogram], counts: Floats) -> Floats:
     """Return the same of values with these numbers in the bins."""
     pairs = zip(befores, counts, strict=True)
-    return np.array([one.distance_of(now) if one.total > _KNOWN else 0.0 for one, now in pairs])
+    return np.array([one.distance_of(now) if one.total > KNOWN else 0.0 for one, now in pairs])
 
 
 def _scores(sample: Sample, changes: _Changes, faults: set[str | None], rule: Rule) -> dict[str, float]:
@@ -342,7 +345,7 @@ def _swaps(sample: Sample, changes: _Changes, named: Collection[tuple[str, str |
         there = sample.inputs[k].distance(sample.values[:, j])
         back = sample.inputs[j].distance(sample.values[:, k])
         worst, least = max(there, back), float(min(distance[one] for one in (j, k) if one in moved))
-        like = np.inf if (sample.names[j], sample.names[k]) in named else max(_SAME, _LIKE * least)
+        like = np.inf if (sample.names[j], sample.names[k]) in named else max(SAME, _LIKE * least)
         if worst >= min(like, _BETTER * max(distance[j], distance[k])):
             continue
         befores, values = [sample.inputs[one] for one in (j, k)], [sample.values[:, one] for one in (j, k)]
@@ -370,9 +373,9 @@ def _swaps_of_pairs(sample: Sample, changes: _Changes, done: set[int]) -> dict[i
         back[:, [j, k]] = back[:, [k, j]]
         between = differences(back, [sample.pairs[p] for p in touched])
         least = min(changes.gap[p] for p in touched if p in apart)
-        limit = min(max(_SAME, _LIKE * least), _BETTER * least)
+        limit = min(max(SAME, _LIKE * least), _BETTER * least)
         own = _distances([sample.inputs[j], sample.inputs[k]], back[:, [j, k]])
-        if own.max() >= _SAME or _distances(befores, between).max() >= limit:
+        if own.max() >= SAME or _distances(befores, between).max() >= limit:
             continue
         odds = min(exchange.log_odds_of_shares(one, now) for one, now in zip(befores, between.T, strict=True))
         if odds > np.log(_CLEARLY * len(candidates)):

@@ -25,7 +25,7 @@ from glasstream.base import form
 from glasstream.base.draws import stream_key
 from glasstream.base.form import Count
 from glasstream.detect.incidents.advice import advise, of_model, replaced
-from glasstream.detect.incidents.alarm import GATHERED, JUDGED_AGAIN, NORMAL, QUIET, Alarm, Floats
+from glasstream.detect.incidents.alarm import GATHERED, GROWN, JUDGED_AGAIN, NORMAL, QUIET, Alarm, Floats
 from glasstream.detect.incidents.losses import Losses
 from glasstream.detect.incidents.past import Past
 from glasstream.detect.incidents.recent import Recent, Saved, Texts
@@ -33,19 +33,19 @@ from glasstream.detect.incidents.replacement import VERDICT, Replacement
 from glasstream.detect.incidents.series import Name, Series, SeriesMeta
 from glasstream.detect.incidents.summary import of_replacement, summary
 from glasstream.detect.incidents.verdict import Judgement, Sample, judge, series_changed
+from glasstream.detect.incidents.watching import until_due, watched
 from glasstream.detect.incidents.where import Of, locate
 from glasstream.detect.incidents.where import Sample as Around
 from glasstream.events.features import NAMED_SLOTS, Kind
 from glasstream_topics.incidents import UNLABELLED, Incident, Onset, Where
+from glasstream_topics.watching import Watching
 
 _LASTING = 1_200
 """Rows for which the loss must stay high before the model alone is blamed: most models that adapt recover sooner."""
 _BACK = 0.5
 """A series is back if it differs from what it was by less than this share of the change."""
-_MORE = 1.0
-"""log10 by which the evidence of a pending alarm must have grown, so that later rows confirm that data changed."""
 _MORE_OF_REASONING = 3.0
-"""The same for an alarm about importance, at every look."""
+"""log10 by which the evidence of an alarm about importance must have grown, at every look."""
 _DATA = ("input", "pair", "label")
 _OF_DATA = ("feature_broken", "feature_alive", "data_moved", "labels_shifted")
 """Verdicts on incidents that another change of the data ends."""
@@ -147,6 +147,7 @@ class IncidentWatch:
     """The open incident, or an alarm whose rows are being gathered."""
     replacement: Replacement | None = None
     """The newest replacement of the model, while its rows are being gathered."""
+    _watching: list[Watching] = field(default_factory=list, repr=False)
     _key: NDArray[np.uint64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -179,8 +180,9 @@ class IncidentWatch:
         done = 0
         while done < len(values):
             begin, alarm = done, self.alarm
+            stage = self._stage
             gathering = [one.until_due for one in (self.series, alarm, self.replacement) if one is not None]
-            stop = min(len(values), done + min(gathering))
+            stop = min(len(values), done + min([*gathering, until_due(rows.first_row + done)]))
             part = slice(begin, stop)
             fed, over = self.series.feed(
                 rows.first_row + begin,
@@ -213,6 +215,34 @@ class IncidentWatch:
                 if self.replacement.due:
                     yield self._replaced("normal", self.replacement, now)
                     self.replacement = None
+            if self._stage != stage or until_due(now.row) == 1:
+                self._watching.append(self._watched(now))
+
+    def taken(self) -> list[Watching]:
+        """Return how the stream was watched, where it was due since the last call: at stated rows, and where an alarm
+        or an incident began or ended.
+        """
+        taken, self._watching = self._watching, []
+        return taken
+
+    @property
+    def _stage(self) -> tuple[int, int] | None:
+        """What tells the alarms, and the incidents that they become, apart."""
+        return None if self.alarm is None else (self.alarm.row, self.alarm.number)
+
+    def _watched(self, now: _Now) -> Watching:
+        """Return how the stream is watched as of the newest row."""
+        label, *features = watched(self.series, self.alarm, self._muted(), self.kinds)
+        return Watching(
+            schema_version=1,
+            epoch=self.epoch,
+            stream=self.stream,
+            row=now.row if self.labelled else now.seq,
+            seq=now.seq,
+            unlabelled=not self.labelled,
+            label=label if self.labelled else None,
+            features=dict(zip(self.names, features, strict=True)),
+        )
 
     def replace(self, row: int, seq: int, time: int | None, loss_name: str) -> Iterator[Incident]:
         """Note that the model was replaced before a row: end what is under way, and with labels open an incident.
@@ -234,9 +264,11 @@ class IncidentWatch:
         means, counts = self.series.arrays["mean"], self.series.arrays["number"]
         if self.labelled:
             self.replacement = Replacement.begun(self._next_number(), Onset(row, row, row, seq, time), means, counts)
-        self.alarm, self.past = None, Past()
+        stage, self.alarm, self.past = self._stage, None, Past()
         self.recent.clear()
         self.series.renew(moved, answers=False)
+        if stage is not None:
+            self._watching.append(self._watched(now))
         if self.replacement is not None:
             yield self._replaced("open", self.replacement, now)
 
@@ -382,7 +414,7 @@ class IncidentWatch:
         if judgement.verdict == "reasoning_moved":
             return grown > _MORE_OF_REASONING
         of_values = any(name.side in _DATA for name in judgement.changed)
-        return not of_values or one.rows <= GATHERED or grown > _MORE
+        return not of_values or one.rows <= GATHERED or grown > GROWN
 
     def _pending(self, one: Alarm) -> bool:
         """Return whether an alarm without a verdict waits for more rows.

@@ -13,7 +13,7 @@ from glasstream.base.form import Count
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
 from glasstream.explain.method import OutputRecord, Signals
 from glasstream.flow.settings import Settings
-from glasstream_topics import incidents
+from glasstream_topics import incidents, watching
 from glasstream_topics.contributions import Contributions
 from glasstream_topics.methods import EFFECTS, LABELLED
 
@@ -56,7 +56,7 @@ class Incidents:
     def update(
         self, block: Contributions, rows: slice, first_row: int, signals: Mapping[str, Signals]
     ) -> Iterator[tuple[int, OutputRecord]]:
-        """Add rows of a block, and return the records of the incidents that they open, change or end.
+        """Add rows of a block, and return the records of the incidents that they open, change or end, and of the watch.
 
         Each record comes with the place of its newest row among these rows.
 
@@ -88,11 +88,12 @@ class Incidents:
             )
         )
         yield from ((one.row - first_row, _record(one)) for one in found)
+        yield from ((one.row - first_row, _watched(one)) for one in self.watch.taken())
 
     def update_events(
         self, block: Contributions, events: slice, signals: Mapping[str, Signals]
     ) -> Iterator[tuple[int, OutputRecord]]:
-        """Add events of a block, and return the records of the incidents in those without a label.
+        """Add events of a block, and return the records of the incidents in those without a label, and of the watch.
 
         Each record comes with the place of its newest event among these events.
 
@@ -131,6 +132,7 @@ class Incidents:
             )
         )
         yield from [(place_of[one.seq], _record(one)) for one in found]
+        yield from [(place_of[one.seq], _watched(one)) for one in self.of_events.taken()]
         self.events += count
 
     @property
@@ -143,7 +145,9 @@ class Incidents:
         """Return the records about a model that was replaced; see `IncidentWatch.replace`."""
         if self.of_events is not None:
             yield from map(_record, self.of_events.replace(row, seq, time, loss_name))
+            yield from map(_watched, self.of_events.taken())
         yield from map(_record, self.watch.replace(row, seq, time, loss_name))
+        yield from map(_watched, self.watch.taken())
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state for a successor: JSON values and arrays."""
@@ -188,3 +192,9 @@ class Incidents:
 
 def _record(incident: incidents.Incident) -> OutputRecord:
     return OutputRecord(incidents.TOPIC.name, incidents.key(incident.stream), incidents.encode(incident))
+
+
+def _watched(record: watching.Watching) -> OutputRecord:
+    fields = {name: value for name, value in msgspec.structs.asdict(record).items() if name != "schema_version"}
+    key = watching.key(record.stream, unlabelled=record.unlabelled)
+    return OutputRecord(watching.TOPIC.name, key, watching.encode(**fields))

@@ -11,10 +11,12 @@ import {
   owner,
   segment,
   statusOf,
+  watchingNote,
+  watchingTable,
   when,
 } from "../../../../pipeline/glasstream/app/page/static/incidents.js";
 /** @import { Choice } from "../../../../pipeline/glasstream/app/page/static/incidents.js" */
-/** @import { Incident } from "../../../../pipeline/glasstream/app/page/static/messages.js" */
+/** @import { Incident, WatchedSeries } from "../../../../pipeline/glasstream/app/page/static/messages.js" */
 import { importance, incident, state } from "./messages.js";
 
 /** What a browser keeps. */
@@ -151,4 +153,24 @@ test("a segment says what it is, how often it occurs, its losses and how much of
   );
   const bare = { ...part, loss_before: null, loss_since: null, low: null, high: null, carried: null };
   assert.equal(segment(bare), "hour >= 15: 25 % of the events before, 50 % since");
+});
+
+test("the table of watched series has a column for each number of rows, and the note tells what is left out", () => {
+  const one = { state: "watched", title: "watched", known: 4600, bins: 17, block: 3 };
+  /** @type {WatchedSeries[]} */
+  const series = [
+    { ...one, feature: null, detectable: { 1000: "6.2 % / – / –" } },
+    { ...one, feature: "age", detectable: { 10000: "3.1 % / 25 % / ±1.25", 1000: "6.2 % / – / ±2.5" } },
+    { ...one, feature: "car", state: "of_tomorrow", title: "", detectable: {} },
+  ];
+  assert.deepEqual(watchingTable({ row: 4999, left_out: 0, series }), {
+    heads: ["feature", "state", "values", "bins", "block", "within 1,000 rows", "within 10,000 rows"],
+    rows: [
+      ["(label)", "watched", "4,600", "17", "3", "6.2 % / – / –", "–"],
+      ["age", "watched", "4,600", "17", "3", "6.2 % / – / ±2.5", "3.1 % / 25 % / ±1.25"],
+      ["car", "of-tomorrow", "4,600", "17", "3", "–", "–"],
+    ],
+  });
+  assert.match(watchingNote({ row: 4999, left_out: 0, series }), /^As of row 4,999: .* in time\.$/);
+  assert.match(watchingNote({ row: 4999, left_out: 7, series }), /7 further features are not shown/);
 });

@@ -5,7 +5,7 @@ import { standingSentence } from "./quality.js";
 
 /** @import { View } from "./address.js" */
 /** @import { Group } from "./changes.js" */
-/** @import { Affected, Incident, Known, Segment } from "./messages.js" */
+/** @import { Affected, Incident, Known, Segment, Watching } from "./messages.js" */
 
 /**
  * What a person has chosen for a verdict of a stream.
@@ -207,6 +207,8 @@ const WEIGHT = "How well each verdict explains the evidence, as a share of all; 
 /** The panel above all others. */
 export class IncidentsPanel {
   #listed = "";
+  /** @type {Watching | undefined} */
+  #watching;
 
   /**
    * @param {Choices} choices
@@ -221,6 +223,7 @@ export class IncidentsPanel {
     this.calm = element("p", "#calm");
     this.list = element("ul", "#incident-list");
     this.more = element("p", "#incidents-more");
+    this.watching = element("details", "#watching");
   }
 
   /**
@@ -239,6 +242,7 @@ export class IncidentsPanel {
     const left = data.epoch === null ? 0 : (data.incidents_total ?? 0) - data.incidents.length;
     this.more.hidden = left <= 0;
     this.more.textContent = `${count(left)} earlier incidents are not shown; \`glasstream incidents\` lists all.`;
+    this.#updateWatching(data.watching);
     const stream = data.stream ?? "";
     const shown = lines(data.incidents, data.epoch, (verdict) => this.choices.of(stream, verdict));
     const alarms = (/** @type {Incident} */ one) => groups.find((group) => group.incident === one.incident);
@@ -260,6 +264,22 @@ export class IncidentsPanel {
     for (const button of this.list.querySelectorAll("button")) {
       if (focused !== undefined && button.dataset.id === focused) button.focus();
     }
+  }
+
+  /** @param {Watching | undefined} watching */
+  #updateWatching(watching) {
+    this.watching.hidden = !watching;
+    if (!watching || watching === this.#watching) return;
+    this.#watching = watching;
+    element("p", "", this.watching).textContent = watchingNote(watching);
+    const { heads, rows } = watchingTable(watching);
+    const table = document.createElement("table");
+    const head = table.createTHead().insertRow();
+    for (const text of heads)
+      head.append(Object.assign(document.createElement("th"), { textContent: text, scope: "col" }));
+    const body = table.createTBody();
+    for (const row of rows) body.insertRow().append(...row.map((text, at) => cell(text, at ? "number" : "feature")));
+    element("table", "", this.watching).replaceWith(table);
   }
 
   /**
@@ -403,6 +423,48 @@ function evidence(incident) {
       );
   }
   return table;
+}
+
+/**
+ * What the table of watched series shows.
+ * @param {Watching} watching
+ */
+export function watchingNote({ row, left_out }) {
+  const further = left_out
+    ? ` ${count(left_out)} further features are not shown; \`glasstream incidents --watching\` lists all.`
+    : "";
+  return (
+    `As of row ${count(row)}: the smallest lasting changes that are noticed in at least about half of such cases, if one ` +
+    "series changes. Share of rows that lose their value or get one beyond all former values / share that get one former " +
+    `value, whichever but the most frequent / rise or fall of all values. A dash: no such change is noticed in time.${further}`
+  );
+}
+
+/**
+ * Heads and cells of the table of watched series.
+ * @param {Watching} watching
+ */
+export function watchingTable({ series }) {
+  const horizons = [...new Set(series.flatMap((one) => Object.keys(one.detectable)))].sort(
+    (a, b) => Number(a) - Number(b),
+  );
+  const heads = [
+    "feature",
+    "state",
+    "values",
+    "bins",
+    "block",
+    ...horizons.map((rows) => `within ${count(Number(rows))} rows`),
+  ];
+  const rows = series.map((one) => [
+    one.feature ?? "(label)",
+    one.title || named(one.state),
+    count(one.known),
+    count(one.bins),
+    count(one.block),
+    ...horizons.map((rows) => one.detectable[rows] ?? "–"),
+  ]);
+  return { heads, rows };
 }
 
 /**

@@ -55,6 +55,7 @@
  * @property {Record<string, (string | null)[]>} outputs by feature with effect curves: the outputs that they are of
  * @property {Importance} [importance]
  * @property {Alarm[]} [alarms]
+ * @property {Watching} [watching]
  * @property {Incident[]} [incidents] in a delta those that have changed; in ascending order of their numbers
  * @property {Effect | null} [effect]
  * @property {Novelty} [novelty]
@@ -233,6 +234,24 @@
  * @property {Segment[]} segments parts of the events that carry the change, the one that carries most first
  * @property {string} advice what to do about the verdict
  * @property {string} suggestion what to do about the incident; empty in records of earlier releases
+ */
+
+/**
+ * @typedef {object} Watching
+ * @property {number} row row as of which the stream is watched so
+ * @property {number} left_out further features
+ * @property {WatchedSeries[]} series the labels, if there are any, and features
+ */
+
+/**
+ * @typedef {object} WatchedSeries
+ * @property {string | null} feature null for the labels
+ * @property {string} state
+ * @property {string} title the state for people
+ * @property {number} known number of values that later ones are compared with
+ * @property {number} bins
+ * @property {number} block
+ * @property {Record<string, string>} detectable by number of rows: the smallest changes that are noticed within them
  */
 
 /**
