@@ -267,7 +267,7 @@ def _send_mistakes(deployment: Deployment) -> None:
     deployment.start("labels")
     client = Producer(
         {"bootstrap.servers": settings.broker, "compression.type": "zstd", "message.max.bytes": 200_000_000,
-         "partitioner": "murmur2_random", "batch.num.messages": 1}
+         "partitioner": "murmur2_random", "batch.num.messages": 1, "enable.idempotence": True}
     )  # fmt: skip
     late = [b'{"id":1,"y":"' + b"a" * size + b'"}' for size in (2_600_000, 9_000_000)]
     for value in late:

@@ -149,7 +149,7 @@ def test_events_and_labels_of_one_topic(deploy: Callable[..., Deployment], kafka
     """Only a broker refuses a topic that is subscribed to twice."""
     source = f"{prefix}bank"
     make_topics(kafka, {source: 1})
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for number in range(20):
         for document in (
             {"kind": "request", "no": number, "age": 30},

@@ -149,7 +149,7 @@ def test_orders_of_changed_schemas_become_events(
     assert len(registered.get_versions(f"{source}-value")) == 4  # the first schema is not registered again
     unknown = b"\0" + NO_SCHEMA.to_bytes(4, "big") + good[0][5:]
     broken = [b'{"age":4}', b"\0\0\0", good[0][:7]]
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for value in (*good[:2], unknown, *broken, *good[2:]):
         producer.produce(source, value)
     assert producer.flush(60.0) == 0
@@ -207,7 +207,7 @@ def test_a_registry_that_refuses_or_does_not_answer_is_waited_for(
         f"intake.topics={source}", "intake.format=avro", f"intake.registry={schema_registry.address}",
         f"intake.registry_ca={schema_registry.ca}", "intake.stream==shop",
     )  # fmt: skip
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     context = SerializationContext(source, MessageField.VALUE)
     for value in avro(client(schema_registry), context):
         producer.produce(source, value)
