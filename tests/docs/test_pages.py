@@ -36,7 +36,7 @@ SETTINGS = flatten(msgspec.to_builtins(Settings()))
 SECTIONS = {key.partition(".")[0] for key in SETTINGS if "." in key}
 VARIABLES = {ENVIRONMENT + name.replace(".", "_").upper() for name in (*SETTINGS, *NOT_SETTINGS)}
 METRICS = {metric.name + ("_total" if metric.kind == "counter" else "") for metric in ALL}
-ELSEWHERE = {"--long", "--profile", "--slow"}
+ELSEWHERE = {"--deployment", "--long", "--profile", "--slow"}
 """Options of other programs."""
 TOPICS = {topic.name for topic in (*glasstream_topics.ALL, *glasstream_topics.AVRO)}
 FILES = {"jsonl", "json", "png", "md"}

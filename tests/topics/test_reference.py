@@ -4,7 +4,7 @@ import msgspec
 import orjson
 
 from glasstream.app.reference import DIRECTORY, findings, generate
-from glasstream_topics import ALL, AVRO, reference
+from glasstream_topics import ALL, AVRO, incidents, reference
 
 
 def test_the_documents_are_todays() -> None:
@@ -14,15 +14,25 @@ def test_the_documents_are_todays() -> None:
 def test_another_document_would_be_found(tmp_path) -> None:
     for name, content in generate().items():
         (tmp_path / name).write_bytes(content.replace(b"importance", b"relevance"))
-    assert findings(tmp_path) == ["all-settings.md", "incidents.md", "topics.md", "asyncapi.json"]
+    assert findings(tmp_path) == [*generate()]
 
 
 def test_every_field_of_a_public_record_has_a_meaning() -> None:
     assert [topic for topic in ALL if topic.records] == [topic for topic in ALL if topic.public]
+    page = reference.page()
     for topic in ALL:
         for record in topic.records:
-            names = {field.name for field in msgspec.structs.fields(record)}
-            assert names == set(reference._meanings(record)), record
+            for part in (record, *reference.parts(record)):
+                names = {field.name for field in msgspec.structs.fields(part)}
+                assert names == set(reference._meanings(part)), part
+                assert f"**{part.__name__}**" in page
+
+
+def test_the_parts_of_a_record_are_those_of_its_schema() -> None:
+    for record in (record for topic in ALL for record in topic.records):
+        _, components = msgspec.json.schema_components([record])
+        assert {record.__name__, *(part.__name__ for part in reference.parts(record))} == components.keys()
+    assert reference.parts(incidents.Incident)[incidents.Condition] == ["`conditions` of Segment"]
 
 
 def test_what_the_asyncapi_document_refers_to_is_there() -> None:

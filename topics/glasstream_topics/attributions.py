@@ -115,12 +115,12 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
     output
         the class that was predicted, as in `predictions`; null for a regression.
     prediction
-        its probability there; for a regression the predicted number.
+        the probability of `output` in the record on `predictions`; for a regression, the predicted number.
     link
-        what `explained` is to a prediction: `identity` (one itself), `logit`, `log` or `softmax`.
+        scale of `explained`: `identity` (that of predictions), `logit`, `log` or `softmax`.
     explained
-        the number that is explained: what the model of `model_version` says of this class. It differs from `prediction`
-        by what the model learned since that version.
+        the number that is explained: the prediction of the model of `model_version` for this class, on the scale
+        `link`. It differs from `prediction` because the model has learned since that version.
     base
         mean of this number over the background rows.
     background
@@ -132,9 +132,9 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
     others
         sum of the contributions of all other features.
     pairs
-        the largest interactions of two features, by their absolute values; they are exact. Absent if none were asked
-        for or the model interacts nowhere, and for an event of which they cannot be computed. Records of version 1 lack
-        it.
+        the largest interactions of two features, by their absolute values; they are exact. Absent if
+        `attributions.pairs` is 0, if the model has no interactions, or if they cannot be computed for this event.
+        Records of version 1 lack it.
     """
 
     schema_version: Literal[1, 2]

@@ -23,7 +23,17 @@ class CurveFields(TypedDict):
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """A feature's smoothed effect curve, with the field names of `effects`."""
+    """A feature's smoothed effect curve, with the field names of `effects`.
+
+    Attributes
+    ----------
+    output
+        the class whose probability the curve shows; null for regression.
+    grid
+        the points at which the curve is evaluated.
+    curve
+        the smoothed prediction at each point.
+    """
 
     output: str | None
     grid: list[float | str | bool]
@@ -31,7 +41,15 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 class Detector(msgspec.Struct, frozen=True):
-    """The detector that raised the alarm."""
+    """The detector that raised the alarm.
+
+    Attributes
+    ----------
+    name
+        name of the detector, as in `drift.detector`.
+    parameters
+        values of its parameters, by name.
+    """
 
     name: str
     parameters: dict[str, float | int | str]

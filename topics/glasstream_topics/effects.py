@@ -10,7 +10,15 @@ from glasstream_topics.record import Json
 
 
 class IceCurve(msgspec.Struct, frozen=True):
-    """The curve of a single row: the grid at that time, and the prediction at each point."""
+    """The curve of a single row.
+
+    Attributes
+    ----------
+    grid
+        the points at which it was evaluated.
+    curve
+        the prediction at each point.
+    """
 
     grid: list[float | str | bool]
     curve: list[float]

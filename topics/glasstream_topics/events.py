@@ -58,8 +58,8 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=F
     id
         name of the event, up to 256 bytes; the prediction carries it as text.
     ts
-        time of the event in milliseconds since 1970 (UTC), a signed integer of 64 bits; its prediction repeats it,
-        incidents name it, and nothing else uses it.
+        time of the event in milliseconds since 1970 (UTC), a signed integer of 64 bits. The records of its
+        prediction, importance, effects and drift alarms repeat it, and incidents name it; nothing else uses it.
     y
         the target. If it is absent or null, the event is predicted but not learned, unless a label with its `id`
         follows. For regression it lies within ±1e60.

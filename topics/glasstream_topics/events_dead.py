@@ -143,7 +143,7 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
 TOPIC: Final = Topic(
     name="events.dead",
     title="Headers of a dead letter",
-    holds="a rejected message as it was received; headers say why, from where and when",
+    holds="a rejected message as it was received; headers give the reason, the origin and the time",
     key="as received",
     partitioning="the partition it was received on, set explicitly",
     codec="raw",

@@ -35,7 +35,7 @@ ACTIONS: Final = {
     "fix_input": "repair the source of the inputs",
     "wait": "wait: the model is adapting, or labels are still to come",
     "retrain": "retrain or replace the model",
-    "reset": "reset the stream, so that the model learns anew",
+    "reset": "reset the stream, so that a new model learns it",
     "none": "nothing: the model copes",
 }
 """Actions that incidents advise, in words. `ops/docs/incidents.md` has the table by which one is chosen."""
@@ -126,7 +126,15 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Alternative(msgspec.Struct, frozen=True):
-    """Another verdict, and its rank among the alternatives by `weight`."""
+    """Another verdict that explains some of the evidence.
+
+    Attributes
+    ----------
+    verdict
+        a key of `glasstream_topics.incidents.VERDICTS`.
+    weight
+        how well it explains the evidence, as a share of all verdicts together.
+    """
 
     verdict: str
     weight: Share
@@ -295,8 +303,8 @@ class Incident(Shown, msgspec.Struct, frozen=True):
         features that have moved so often that further moves of theirs open no incident. Records of version 1 and of
         replaced models lack it.
     where
-        where in the space of the inputs the loss rose or more events fall. Absent if neither is so, or if too few rows
-        are known, and in records before version 3.
+        in which part of the space of the inputs the loss rose, or more events fall. Absent if neither holds, if too few
+        rows are known, and in records before version 3.
     advice
         what to do. Records before version 3 lack it.
     """

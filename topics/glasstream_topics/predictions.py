@@ -20,21 +20,37 @@ NAMED: Final = 100
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A running metric and its value including this event; null before the first event that has one."""
+    """A running metric.
+
+    Attributes
+    ----------
+    name
+        name of the metric.
+    value
+        its value, this event included; null before the first event that has one.
+    """
 
     name: str
     value: float | None
 
 
 class Others(msgspec.Struct, frozen=True):
-    """The classes that a record does not name: their number, and the sum of their probabilities."""
+    """The classes that a record does not name.
+
+    Attributes
+    ----------
+    classes
+        their number.
+    probability
+        sum of their probabilities.
+    """
 
     classes: Positive
     probability: float
 
 
 class Expected(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An expected mean, its interval of 95 %, and what the labels say.
+    """An expected mean, its interval of 95 %, and the mean by the labels.
 
     Attributes
     ----------
@@ -69,7 +85,7 @@ class Estimate(msgspec.Struct, frozen=True, omit_defaults=True):
     labels
         number of labels that came; absent as long as one of its events waits.
     settled
-        number of windows so far that were held against their labels.
+        number of windows so far that were compared with their labels.
     accuracy_inside, loss_inside
         number of these windows whose accuracy and whose loss lay inside the interval.
     """

@@ -6,7 +6,9 @@
 import re
 from collections.abc import Iterator
 from inspect import getdoc
-from typing import Any, Final
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, get_args
 
 import msgspec
 import orjson
@@ -46,7 +48,9 @@ def page() -> str:
     for topic in ALL:
         lines += ["", f"## {topic.name}", "", *_facts(topic)]
         for record in topic.records:
-            lines += ["", *_fields(record)]
+            lines += ["", *_fields(record, f"**{record.__name__}**")]
+            for part, places in parts(record).items():
+                lines += ["", *_fields(part, f"**{part.__name__}**: {', '.join(places)}")]
     return "\n".join(lines) + "\n"
 
 
@@ -121,15 +125,40 @@ def _facts(topic: Topic) -> Iterator[str]:
     yield f"| configuration | {settings} |"
 
 
-def _fields(record: type[msgspec.Struct]) -> Iterator[str]:
+def parts(record: type[msgspec.Struct]) -> dict[type[msgspec.Struct], list[str]]:
+    """Return the types inside of a record, nearest first, each with the fields that hold it."""
+    found: dict[type[msgspec.Struct], list[str]] = {}
+    waiting = [record]
+    while waiting:
+        owner = waiting.pop(0)
+        for field in msgspec.structs.fields(owner):
+            for part in _structs(field.type):
+                if part not in found:
+                    waiting.append(part)
+                found.setdefault(part, []).append(f"`{field.encode_name}` of {owner.__name__}")
+    return found
+
+
+def _structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """Yield the records in a type such as `list[Segment] | None`."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+    for argument in get_args(kind):
+        yield from _structs(argument)
+
+
+def _fields(record: type[msgspec.Struct], title: str) -> Iterator[str]:
     meanings = _meanings(record)
-    yield f"**{record.__name__}**"
+    yield title
     yield ""
     yield "| field | | meaning |"
     yield "|---|---|---|"
-    for field in msgspec.structs.fields(record):
-        need = "" if field.required else "may be left out"
-        yield f"| `{field.encode_name}` | {need} | {_cell(meanings.get(field.name, ''))} |"
+    described = (
+        (field.encode_name, "" if field.required else "may be left out", _cell(meanings.get(field.name, "")))
+        for field in msgspec.structs.fields(record)
+    )
+    for (need, meaning), fields in groupby(described, key=itemgetter(1, 2)):  # `low` and `high` share a description
+        yield f"| {', '.join(f'`{name}`' for name, _, _ in fields)} | {need} | {meaning} |"
 
 
 def _cell(text: str) -> str:

@@ -174,8 +174,8 @@ class Admission:
             return (
                 Reason.TOO_MANY_CLASSES,
                 f"expected {most} in this stream, got one more, {name!r:.60}; if `y` is an id or free text, send "
-                "the class instead and begin the stream anew with a reset mark; if it is a number to predict, set "
-                "model.task=regression (--task regression); if there are that many classes, raise limits.classes",
+                "the class instead and start the stream over with `glasstream reset`; if it is a number to predict, "
+                "set model.task=regression (--task regression); if there are that many classes, raise limits.classes",
             )
         self.classes[name] = None
         self._classes_bytes = size

@@ -34,8 +34,8 @@ class IngestLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     label_bytes
         Longest class name, in UTF-8 bytes.
     waiting_bytes
-        Largest size of the events of one stream that wait for their labels: 8 bytes for each feature and class, and
-        about 300 for each event. Beyond it, the oldest ones stop waiting. See `labels.window`.
+        Largest size of the events of one stream that wait for their labels: 8 bytes for each number, 16 for each
+        class, and about 300 for each event. Beyond it, the oldest ones stop waiting. See `labels.window`.
     """
 
     message_bytes: ChangesBoth[Annotated[int, Meta(ge=1, le=64 * 1024 * 1024)]] = 1024 * 1024

@@ -50,7 +50,7 @@ class ExplainSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     unlabelled
         Compute effects, their importance and their alarms on every event when it arrives, whether it has a label or
         not. It needs the method ``ipdp``. The method ``attributions`` explains every event in any case, and so does
-        ``ipdp`` beside it. Everything else is computed on labelled rows only.
+        ``ipdp`` if both are chosen. Everything else is computed on labelled rows only.
     """
 
     methods: ChangesExplanations[Annotated[str, Meta(pattern=_METHODS, description=_SOME_METHODS)]] = "ipfi"

@@ -165,14 +165,14 @@ def check_variants_equal_rows_written_out(predictor: Predictor, rows: Floats) ->
     cure = "share work between variants only where it changes no bit"
     said = variants.replaced(predictor, rows, values)
     wanted = variants.written_out_replaced(predictor, rows, values)
-    _same(predictor, said[0], wanted[0], "`replaced` to say of the rows what `evaluate` says", cure)
-    _same(predictor, said[1], wanted[1], "`replaced` to say what `evaluate` says of rows written out", cure)
+    _same(predictor, said[0], wanted[0], "`replaced` to predict the rows as `evaluate` does", cure)
+    _same(predictor, said[1], wanted[1], "`replaced` to predict variants as `evaluate` does", cure)
     order = random.permuted(np.repeat(np.arange(width)[np.newaxis], count, axis=0), axis=1)
     for steps in {1, max(1, width - 1)}:
         background = rows[random.integers(0, count, size=(count, steps, 4))]
         built = variants.built_up(predictor, rows, order, background)
         wanted_built = variants.written_out_built_up(predictor, rows, order, background)
-        _same(predictor, built, wanted_built, "`built_up` to say what `evaluate` says of rows written out", cure)
+        _same(predictor, built, wanted_built, "`built_up` to predict variants as `evaluate` does", cure)
 
 
 CHECKS: Final[tuple[Callable[[Predictor, Floats], None], ...]] = (

@@ -44,8 +44,8 @@ def compare(
 ) -> int:
     """Show which of two streams, FIRST or SECOND, has the better model, from their predictions for the same events.
 
-    Events are joined by their ids. With --beside, SECOND is by default the stream with the name of FIRST. The interval
-    holds at all rows with 95 %: you may look at any time, as often as you like.
+    Events are joined by their ids. With --beside, SECOND is by default the stream with the name of FIRST. With
+    probability 95 %, the interval holds at every row: you may look at any time, as often as you like.
     """
     from glasstream.app.command.expect import reached
 

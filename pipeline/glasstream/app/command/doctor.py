@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@click.command(short_help="Check a deployment and say how to repair it.")
+@click.command(short_help="Check a deployment, and report how to repair it.")
 @click.option(
     "--probe/--no-probe",
     default=True,

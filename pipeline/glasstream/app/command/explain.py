@@ -23,17 +23,20 @@ _LAST: Final = 3
 
 
 @click.command(short_help="Show what each feature contributed to predictions.")
-@click.option("--stream", help="Only events of this stream.")
-@click.option("--id", "ids", multiple=True, help="The event with this id. Can be repeated.")
+@click.option("--stream", help="Show only events of this stream.")
+@click.option("--id", "ids", multiple=True, help="Show the event with this id. Can be repeated.")
 @click.option(
     "--seq",
     "seqs",
     multiple=True,
     type=click.IntRange(min=0),
-    help="The event with this number, the field `seq` of `predictions`. Can be repeated.",
+    help="Show the event with this number, the field `seq` of `predictions`. Can be repeated.",
 )
 @click.option(
-    "--last", type=click.IntRange(min=1), help=f"The newest events, if none is named.  [default: {_LAST}]", metavar="N"
+    "--last",
+    type=click.IntRange(min=1),
+    help=f"Show the N newest events, if none is named.  [default: {_LAST}]",
+    metavar="N",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the records, one JSON object per line.")
 @data_option
@@ -49,8 +52,8 @@ def explain(
 ) -> int:
     """Show what each feature contributed to predictions, from the topic `attributions`.
 
-    The stages write this topic if explain.methods contains `attributions`. Of an event that was explained in several
-    epochs of its stream, the newest is shown.
+    The stages write this topic if explain.methods contains `attributions`. If an event was explained in several epochs
+    of its stream, the command shows the record of the newest.
     """
     if (ids or seqs) and last is not None:
         raise click.UsageError("--last: expected it without --id and --seq, which name the events")

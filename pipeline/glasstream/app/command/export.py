@@ -8,8 +8,9 @@ import click
 
 from glasstream.app.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
 from glasstream.app.terminal import say
+from glasstream_topics import ALL
 
-_TOPICS = "predictions, importance, effects, drift, incidents and novelty"
+_TOPICS = [one.name for one in ALL if one.public and one.json is not None]
 _FOLDER_SECONDS = 60.0
 """A file per minute: many small ones are slow to read."""
 
@@ -17,8 +18,8 @@ _FOLDER_SECONDS = 60.0
 @click.command(
     short_help="Write the records of topics to CSV or Parquet.",
     help="Write the current records of a public topic to a file, with one column for each field.\n\n"
-    f"TOPIC is one of {_TOPICS}, with or without the prefix. A row of importance is one feature of one record, and a "
-    "row of effects is one point of one curve.\n\n"
+    f"TOPIC is one of {', '.join(_TOPICS)}, with or without the prefix. A row of importance is one feature of "
+    "one record, and a row of effects is one point of one curve.\n\n"
     "With several TOPICs, with --follow, or if --out is a folder, --out becomes a folder with files for each TOPIC. "
     "The command adds only new records. Parquet needs the extra `tables`.",
 )

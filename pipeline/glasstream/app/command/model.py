@@ -11,7 +11,7 @@ from glasstream.app.terminal import say, standard_console, table
 
 @click.group()
 def model() -> None:
-    """Replace the model of a stream whose model is already trained."""
+    """Push trained models (ONNX) to running streams, and list them."""
 
 
 @model.command(short_help="Replace the model of a running stream.")

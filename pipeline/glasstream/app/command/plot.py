@@ -21,7 +21,7 @@ def plot() -> None:
 @click.argument("file", type=_FILE)
 @click.option("--out", type=_FILE, required=True, help="PNG file to write.")
 @click.option("--stream", help="Stream to plot.  [default: the only stream in the file]")
-@click.option("--method", help="Method to plot: ipfi or isage.  [default: one panel per method]")
+@click.option("--method", help="Method to plot: ipfi, isage or attributions.  [default: one panel per method]")
 @click.option("--top", type=click.IntRange(min=1), default=7, show_default=True, help="Number of features to name.")
 def plot_importance(file: Path, out: Path, stream: str | None, method: str | None, top: int) -> int:
     """Plot importance over time, with its intervals, from importance.jsonl."""
