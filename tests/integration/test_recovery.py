@@ -23,7 +23,7 @@ from tests.support.waiting import wait_for
 Deploy = Callable[..., Deployment]
 
 
-def test_killed_workers_have_successors_that_go_on_exactly_and_what_the_queues_lose_comes_again(deploy: Deploy) -> None:
+def test_successors_of_killed_workers_continue_exactly_and_lost_records_come_again(deploy: Deploy) -> None:
     """Only a broker shows that a dead process loses its partition, that its open transaction is ended, and that what is
     removed from a queue under a worker is published again.
 

@@ -25,7 +25,7 @@ from tests.support.waiting import holds_within, wait_for
 pytestmark = pytest.mark.kafka
 
 
-def test_topics_get_the_copies_that_outlive_a_leader_and_a_controller_and_two_dead_brokers_stop_writes(
+def test_replicas_outlive_a_leader_and_a_controller_and_two_dead_brokers_stop_writes(
     cluster: LocalCluster, prefix: str
 ) -> None:
     """Only several brokers copy a log, elect its leader, and refuse what too few of them would have."""

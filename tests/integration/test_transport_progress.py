@@ -63,7 +63,7 @@ def test_state_is_read_behind_markers_aborted_records_and_tombstones_or_not_at_a
     assert read_to_end(connection, state, 0, 60.0) == {**expected, b"k": b"200"}
 
 
-def test_a_producer_is_followed_refused_what_a_compacted_topic_does_not_take_and_fenced_by_its_successor(
+def test_a_producer_is_followed_refused_values_without_keys_and_fenced_by_its_successor(
     kafka: str, prefix: str, state: str
 ) -> None:
     """Only a broker tells what is committed, refuses a transaction for good, and fences the producer of a former owner.

@@ -137,9 +137,7 @@ def test_partitions_move_between_workers_under_load_and_every_message_counts_onc
     assert read_all(kafka, f"{prefix}out", 4) == [sums(50 * steps)] * 4
 
 
-def test_every_worker_sees_a_followed_topic_whole_and_a_survivor_does_what_the_other_had_not_committed(
-    kafka: str, prefix: str
-) -> None:
+def test_workers_see_a_followed_topic_whole_and_a_survivor_repeats_uncommitted_work(kafka: str, prefix: str) -> None:
     """Only a broker has groups of two. A partition on which nothing was committed is taken over from its start.
 
     Without this cure of Faust, the order of two requests decides, mostly against the messages.

@@ -85,7 +85,7 @@ def test_keys_token_and_address_are_no_settings() -> None:
     assert load(environment=given) == load()
 
 
-def test_the_stages_of_a_run_get_what_it_was_given_and_a_key_of_its_own_only_where_there_is_none(
+def test_stages_of_a_run_inherit_its_secrets_and_get_a_new_key_only_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in READERS:

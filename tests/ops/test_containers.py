@@ -253,7 +253,7 @@ def test_our_containers_are_not_root_and_can_write_where_they_must(name: str) ->
 
 
 @workers
-def test_secrets_come_from_files_the_key_to_workers_with_state_and_the_webhook_to_the_notifier(name: str) -> None:
+def test_secrets_come_from_files_and_only_to_the_services_that_need_them(name: str) -> None:
     secrets = ["notify_url", "notify_key"] if name == "notify" else ["hmac_key"] if name in SEALED else []
     assert WORKERS[name].get("secrets", []) == secrets
     files = {key: value for key, value in WORKERS[name]["environment"].items() if key.endswith("_FILE")}

@@ -75,15 +75,15 @@ def implementations(kind: str, package: str = "glasstream", but: tuple[str, ...]
     return [found[name] for name in sorted(found)]
 
 
-def satisfies(one: type, protocol: type) -> bool:
+def satisfies(kind: type, protocol: type) -> bool:
     """Return whether a class satisfies a protocol, by the rules of `implementations`."""
-    if getattr(one, "_is_protocol", False) or inspect.isabstract(one):
+    if getattr(kind, "_is_protocol", False) or inspect.isabstract(kind):
         return False
     members = {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
     methods = {name: member for name, member in members.items() if inspect.isfunction(member)}
     others = members.keys() - methods.keys()
-    alike = all(_begins_alike(getattr(one, name, None), method) for name, method in methods.items())
-    return alike and (not others or any(_shows(one, name) for name in others))
+    alike = all(_begins_alike(getattr(kind, name, None), method) for name, method in methods.items())
+    return alike and (not others or any(_shows(kind, name) for name in others))
 
 
 def _shows(one: type, name: str) -> bool:

@@ -20,7 +20,7 @@ def expect(holds: bool | np.bool_, subject: object, expected: str, got: object, 
         raise CheckFailed(f"{type(subject).__name__}: expected {expected}, got {got}; {cure}")
 
 
-def expect_same_bits(subject: object, said: Any, wanted: Any, expected: str, cure: str) -> None:
+def expect_same_bits(subject: object, actual: Any, wanted: Any, expected: str, cure: str) -> None:
     """Raise unless two arrays agree in shape and in every bit; all NaN values are equal.
 
     Raises
@@ -28,13 +28,14 @@ def expect_same_bits(subject: object, said: Any, wanted: Any, expected: str, cur
     CheckFailed
         The arrays differ; the message shows the first difference.
     """
-    said, wanted = np.asarray(said), np.asarray(wanted)
-    alike = said.shape == wanted.shape and said.dtype == wanted.dtype
-    expect(alike, subject, expected, f"{_form(said)} instead of {_form(wanted)}", cure)
-    different = np.flatnonzero(_bits(said) != _bits(wanted))
+    actual, wanted = np.asarray(actual), np.asarray(wanted)
+    alike = actual.shape == wanted.shape and actual.dtype == wanted.dtype
+    expect(alike, subject, expected, f"{_form(actual)} instead of {_form(wanted)}", cure)
+    different = np.flatnonzero(_bits(actual) != _bits(wanted))
     if len(different):
-        place = tuple(int(at) for at in np.unravel_index(different[0], said.shape))
-        got = f"{said[place]!r} instead of {wanted[place]!r} at {list(place)} ({len(different)} of {said.size} differ)"
+        place = tuple(int(at) for at in np.unravel_index(different[0], actual.shape))
+        count = f"{len(different)} of {actual.size} differ"
+        got = f"{actual[place]!r} instead of {wanted[place]!r} at {list(place)} ({count})"
         expect(False, subject, expected, got, cure)
 
 

@@ -335,7 +335,7 @@ def test_explained_events_have_the_facts_of_their_predictions_whichever_topic_is
     assert message["explained"] == {"total": 3, "rows": [*facts, [5, None, 0.125, None, None, None, False]]}
 
 
-def test_explained_events_are_marked_if_the_novelty_detector_flags_them_whichever_topic_is_read_first() -> None:
+def test_flagged_events_are_marked_whichever_topic_is_read_first() -> None:
     known = store()
     put(known, "attributions", attribution_record(3, {"age": 0.5}))
     for seq in (3, 4, 5):

@@ -26,7 +26,7 @@ def mapping(*documents: dict[str, Any], labels: bool = False, **settings: Any) -
     intake = IntakeSettings(**{"topics": "loans", **settings})
     kinds = make_kinds(intake, labels=labels)
     made = Mapping((label_rules if labels else event_rules)(intake, 249), kinds)
-    kinds.hold(kinds.inferred((pair for one in documents for pair in made.values(one)), 100))
+    kinds.fix(kinds.inferred((pair for one in documents for pair in made.values(one)), 100))
     return made
 
 

@@ -237,7 +237,7 @@ def test_files_and_messages_give_the_same_events(
     documents, _ = Csv(names, ",").read("s", text.getvalue().encode())
     kinds = make_kinds(settings, labels=False)
     mapping = Mapping(event_rules(settings, 249), kinds)
-    kinds.hold(kinds.inferred((pair for one in documents for pair in mapping.values(one)), 100))  # type: ignore[arg-type]
+    kinds.fix(kinds.inferred((pair for one in documents for pair in mapping.values(one)), 100))  # type: ignore[arg-type]
     assert len(documents) == len(wanted)
     for document, event in zip(documents, wanted, strict=True):
         assert isinstance(document, dict)

@@ -41,7 +41,7 @@ def draw_last(rows: np.ndarray, order: list[int], draws: int, kinds: list[Kind] 
     return new().pass_through(rows, 0, count - 1, np.array([order]), draws, kinds or numbers(width))[0]
 
 
-def test_row_8_what_is_removed_together_knows_nothing_of_the_truth_and_what_is_removed_alone_does() -> None:
+def test_row_8_only_a_feature_that_is_removed_alone_follows_the_truth() -> None:
     count, explained = 5_000, 2_000
     rng = np.random.default_rng(8)
     a, c = rng.normal(size=count), rng.normal(size=count)

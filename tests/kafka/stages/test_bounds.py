@@ -84,7 +84,7 @@ def test_an_aggregator_that_stands_still_has_no_more_before_it_than_the_embedded
         assert 0 < sent[topic] < 0.9 * KEPT, (topic, sent)
 
 
-def test_rows_that_are_too_wide_are_answered_and_do_not_count_as_rows_on_which_the_model_raised() -> None:
+def test_rows_that_are_too_wide_are_answered_and_are_no_errors_of_the_model() -> None:
     settings = load(assignments=["model.name=linear", "topics.events=1"])
     learner = LearnerTask(0, settings, KEY, AggregatorProgress(), lambda topic, number: {})
     asyncio.run(learner.feed([Message("events", 0, 0, b"s", events(400, 3, 2, 400)[0])]))

@@ -121,7 +121,7 @@ def test_the_lag_goes_on_growing_while_nothing_is_fetched(fetched: int, asked: i
     assert lag(stage) == [expected]
 
 
-def test_a_worker_is_not_ready_while_a_partition_has_no_owner_and_a_standby_is_while_others_have_all() -> None:
+def test_a_standby_is_ready_unless_a_partition_has_no_owner() -> None:
     standby = worker()
     health = StageHealth(standby, lambda: [])  # type: ignore[arg-type]
     standby.view.see(look({0: "a", 1: "b"}))

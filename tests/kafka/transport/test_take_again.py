@@ -103,7 +103,7 @@ def test_partitions_that_are_taken_over_after_a_loss_say_why_they_stand_still(
     assert {number for number, reason in asyncio.run(run()).items() if reason} == stalled
 
 
-def test_a_take_over_may_read_state_for_long_and_a_rebalance_that_makes_no_progress_ends_the_worker() -> None:
+def test_a_take_over_may_take_long_and_a_rebalance_without_progress_ends_the_worker() -> None:
     """A partition with a gigabyte of state takes minutes on a busy machine; whoever restarts must read it again."""
 
     async def run() -> None:

@@ -58,7 +58,7 @@ def test_an_error_about_missing_topics_names_the_prefixes_that_have_them(monkeyp
 
 
 @pytest.mark.parametrize("name", ["events", "labels"])
-def test_partitions_that_were_added_to_a_topic_of_the_users_are_named_and_do_not_prevent_a_start(
+def test_partitions_added_to_a_topic_of_users_are_named_and_prevent_no_start(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     exist(monkeypatch, f"p.{name}", "p.contributions")

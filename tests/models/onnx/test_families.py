@@ -196,7 +196,7 @@ def net(width: int, last: str | None, classes: int) -> bytes:
     return bytes(made.SerializeToString())
 
 
-def test_a_net_that_gives_the_probability_of_one_class_is_a_classifier_once_its_classes_are_named() -> None:
+def test_a_net_with_one_probability_is_a_classifier_once_its_classes_are_named() -> None:
     data = net(1, "Sigmoid", 2)
     found, fixed = model(data, classes="no,yes")
     second = np.ravel(called(data, X)["y"])
@@ -207,7 +207,7 @@ def test_a_net_that_gives_the_probability_of_one_class_is_a_classifier_once_its_
     assert model(data)[0].file.task.value == "regression"
 
 
-def test_a_net_that_gives_the_probabilities_of_all_classes_is_a_classifier_once_they_are_named() -> None:
+def test_a_net_with_all_probabilities_is_a_classifier_once_its_classes_are_named() -> None:
     data = net(3, "Softmax", 3)
     found, _ = model(data, classes="low,middle,high")
     wanted = called(data, X)["y"]

@@ -69,7 +69,7 @@ def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Pa
     found: dict[tuple[str, str], dict[str, Any]] = {}
     with _letters(common, data, Wanted(stream, reason)) as (_, letters):
         for letter in letters:
-            for why, elements in letter.said.reasons().items():
+            for why, elements in letter.headers.reasons().items():
                 _count(found.setdefault((letter.stream, why), {}), letter, elements)
     if as_json:
         for (name, why), row in sorted(found.items()):
@@ -89,8 +89,8 @@ def list_letters(stream: str | None, reason: str | None, as_json: bool, data: Pa
 def _count(row: dict[str, Any], letter: "Letter", elements: int) -> None:
     row["letters"] = row.get("letters", 0) + 1
     row["elements"] = row.get("elements", 0) + elements
-    if letter.said.time >= row.get("time", 0):
-        row["newest"], row["time"] = letter.place, letter.said.time
+    if letter.headers.time >= row.get("time", 0):
+        row["newest"], row["time"] = letter.place, letter.headers.time
 
 
 def _by_reason(found: dict[tuple[str, str], dict[str, Any]]) -> "Table":
@@ -233,16 +233,16 @@ def _letters(
 
 
 def _lines(letter: "Letter") -> list[str]:
-    said = letter.said
+    dead = letter.headers
     text = "null" if letter.value is None else letter.value[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")
     more = len(letter.value or b"") - _SHOWN_BYTES
-    if said.omitted_bytes is not None:
-        text = f"({said.omitted_bytes:,} bytes, not kept)"
-    elements = ", ".join(f"{index} {why}" for index, why in sorted(said.rejected or ()))
+    if dead.omitted_bytes is not None:
+        text = f"({dead.omitted_bytes:,} bytes, not kept)"
+    elements = ", ".join(f"{index} {why}" for index, why in sorted(dead.rejected or ()))
     return [
-        f"{letter.place}  {said.reason}  stream {letter.stream or '–'}",
-        f"  from      {said.topic}[{said.partition}]@{said.offset}, epoch {said.epoch}",
-        f"  because   {said.detail}",
+        f"{letter.place}  {dead.reason}  stream {letter.stream or '–'}",
+        f"  from      {dead.topic}[{dead.partition}]@{dead.offset}, epoch {dead.epoch}",
+        f"  because   {dead.detail}",
         *([f"  elements  {elements}"] if elements else []),
         f"  original  {text}" + (f" … and {more:,} bytes" if more > 0 else ""),
     ]
@@ -252,9 +252,9 @@ def _as_json(letter: "Letter") -> bytes:
     from glasstream.flow.learner.dead_letters import DeadLetter
     from glasstream_topics import events_dead
 
-    said = letter.said
+    dead = letter.headers
     headers = events_dead.headers(
-        epoch=said.epoch, reason=said.reason, topic=said.topic, partition=said.partition, offset=said.offset,
-        time=said.time, detail=said.detail, rejected=said.rejected, omitted_bytes=said.omitted_bytes,
+        epoch=dead.epoch, reason=dead.reason, topic=dead.topic, partition=dead.partition, offset=dead.offset,
+        time=dead.time, detail=dead.detail, rejected=dead.rejected, omitted_bytes=dead.omitted_bytes,
     )  # fmt: skip
     return DeadLetter(letter.partition, letter.key, letter.value, tuple(headers)).as_json()

@@ -30,7 +30,7 @@ class Wanted:
 
     def fits(self, letter: Letter) -> bool:
         """Return whether the selection includes a letter."""
-        reasons = {letter.said.reason, *(why for _, why in letter.said.rejected or ())}
+        reasons = {letter.headers.reason, *(why for _, why in letter.headers.rejected or ())}
         return (
             (self.stream is None or letter.stream == self.stream)
             and (self.reason is None or self.reason in reasons)

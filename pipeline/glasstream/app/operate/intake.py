@@ -130,7 +130,7 @@ def judge(settings: Settings, messages: Sequence[Message], environment: Mapping[
         unwrapped = judge(_with(settings, unwrap=wrapping), messages, environment)
         unwrapped.proposal |= {**trial.proposal, "unwrap": wrapping}
         return unwrapped
-    kinds.hold(kinds.inferred(values, settings.limits.features))
+    kinds.fix(kinds.inferred(values, settings.limits.features))
     trial.fields = fields_of(values, kinds.all)
     named = {"target": rules.target, "id": rules.id, "ts": rules.ts, "stream": rules.stream}
     for name, reference in named.items():

@@ -46,7 +46,7 @@ class Letter:
     offset: int
     key: bytes | None
     value: bytes | None
-    said: DeadLetter
+    headers: DeadLetter
 
     @property
     def place(self) -> str:
@@ -151,15 +151,16 @@ def repair(
     InputError
         The filter raised an error, or returned something that is not JSON.
     """
-    if letter.value is None and letter.said.omitted_bytes is not None:
+    if letter.value is None and letter.headers.omitted_bytes is not None:
         return Unrepaired(
-            OMITTED, f"the original of {letter.said.omitted_bytes:,} bytes exceeded limits.dead_bytes and was not kept"
+            OMITTED,
+            f"the original of {letter.headers.omitted_bytes:,} bytes exceeded limits.dead_bytes and was not kept",
         )
-    if to is None and letter.said.omitted_key_bytes is not None:
+    if to is None and letter.headers.omitted_key_bytes is not None:
         return Unrepaired(
-            OMITTED, f"its key of {letter.said.omitted_key_bytes:,} bytes was not kept; name a stream with --to"
+            OMITTED, f"its key of {letter.headers.omitted_key_bytes:,} bytes was not kept; name a stream with --to"
         )
-    count = letter.said.rejected_count
+    count = letter.headers.rejected_count
     if count is not None and count < len(_elements(letter.value or b"") or ()):
         return Unrepaired(
             OMITTED,
@@ -179,7 +180,7 @@ def repair(
         return Unrepaired(LEFT_OUT, "the filter removed it")
     key = letter.key if to is None else events.key(to)
     partition = events.partition(key or b"", settings.topics.events, settings.topics.partitioner)
-    name = stream_name(Message(letter.said.topic, partition, 0, key, value), settings)
+    name = stream_name(Message(letter.headers.topic, partition, 0, key, value), settings)
     if isinstance(name, tuple):
         return Unrepaired(*name)
     found = decode(value, settings.limits.message_bytes)
@@ -190,12 +191,12 @@ def repair(
 
 def _value(letter: Letter, function: RepairFunction | None) -> bytes | None:
     """Return the repaired value, or None if nothing is left."""
-    if letter.value is None or (function is None and letter.said.rejected is None):
+    if letter.value is None or (function is None and letter.headers.rejected is None):
         return letter.value
     elements = _elements(letter.value)
     if elements is None:
         return letter.value if function is None else _as_bytes(function(_content(letter.value)))
-    listed = letter.said.rejected if letter.said.rejected_count is None else None
+    listed = letter.headers.rejected if letter.headers.rejected_count is None else None
     chosen = sorted(index for index, _ in (listed or enumerate(elements)))
     if beyond := [index for index in chosen if index >= len(elements)]:
         raise InputError(f"expected an array with the rejected elements {beyond}, got one of {len(elements)} elements")

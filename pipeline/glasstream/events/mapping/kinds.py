@@ -1,4 +1,4 @@
-"""Types of fields: stated, or inferred from the first messages, and then held."""
+"""Types of fields: stated, or inferred from the first messages, and then fixed."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -36,23 +36,23 @@ class Kinds:
     ----------
     stated
         Types from the settings, by the text of the field's path. Values are converted to them.
-    held
+    fixed
         Types that were inferred earlier. Values must have them.
     textual
         Whether all values are cells of CSV, which have the types that `glasstream.events.mapping.cells` reads.
     """
 
-    def __init__(self, stated: Mapping[str, Kind], held: Mapping[str, Kind], *, textual: bool) -> None:
+    def __init__(self, stated: Mapping[str, Kind], fixed: Mapping[str, Kind], *, textual: bool) -> None:
         self.stated = dict(stated)
         self.textual = textual
         self.full: int | None = None
         """Number of types beyond which fields get none; None while fields without a type can still get one."""
-        self.hold(held)
+        self.fix(fixed)
 
-    def hold(self, held: Mapping[str, Kind]) -> None:
-        """Hold these types from now on; stated types come first."""
-        self.held = dict(held)
-        self.all = {**self.held, **self.stated}
+    def fix(self, fixed: Mapping[str, Kind]) -> None:
+        """Use these types from now on; stated types come first."""
+        self.fixed = dict(fixed)
+        self.all = {**self.fixed, **self.stated}
         fit = {**_FIT, Kind.TEXT: frozenset()} if self.textual else _FIT  # a blank cell is a missing value
         paths = ((parse_path(field), kind) for field, kind in self.all.items())
         self.fit = {path[0]: fit[kind] for path, kind in paths if len(path) == 1}
@@ -68,8 +68,8 @@ class Kinds:
         Misfit
             The value does not have the type of the field.
         """
-        if self.textual and field in self.held and field not in self.stated:
-            kind = self.held[field]
+        if self.textual and field in self.fixed and field not in self.stated:
+            kind = self.fixed[field]
             if kind is Kind.NUMBER and cells.is_plain(value) and -LARGEST <= (number := float(value)) <= LARGEST:
                 return number
             if kind is Kind.TEXT:
@@ -86,7 +86,7 @@ class Kinds:
         if wanted is None:
             if self.textual and cells.reading(value) is cells.Reading.MISSING:
                 return None
-            if self.full is None or len(self.held) < self.full:
+            if self.full is None or len(self.fixed) < self.full:
                 raise KeyError(field)
             raise Misfit(
                 Reason.FIELD_TYPE,
@@ -115,7 +115,12 @@ class Kinds:
         """Return a value of the target, like `value`; None for a blank text, or a word such as `NA` in CSV."""
         if _is_blank(value):
             return None
-        if self.textual and self.held.get(field) is Kind.TEXT and field not in self.stated and cells.is_no_label(value):
+        if (
+            self.textual
+            and self.fixed.get(field) is Kind.TEXT
+            and field not in self.stated
+            and cells.is_no_label(value)
+        ):
             return None
         return self.value(field, value)
 
@@ -139,7 +144,7 @@ class Kinds:
         return value  # type: ignore[no-any-return]
 
     def inferred(self, values: Iterable[tuple[str, Any]], limit: int) -> dict[str, Kind]:
-        """Return the held types, and those that the values of the other fields have.
+        """Return the fixed types, and those that the values of the other fields have.
 
         That is the type of most values that are no blank texts; in CSV, the kind of the cells as of a column
         (`glasstream.events.mapping.cells.kind`).
@@ -160,12 +165,12 @@ class Kinds:
             if one is cells.Reading.MISSING:
                 continue
             if field not in counts:
-                if len(self.held) + len(counts) >= limit:
+                if len(self.fixed) + len(counts) >= limit:
                     continue
                 counts[field] = Counter()
             counts[field][one] += self.textual or not _is_blank(value)
         decide = cells.kind if self.textual else _most_common
-        return {**self.held, **{field: decide(count) for field, count in counts.items()}}
+        return {**self.fixed, **{field: decide(count) for field, count in counts.items()}}
 
 
 def _most_common(count: Counter[Kind]) -> Kind:

@@ -118,7 +118,7 @@ class Mapping:
     >>> kinds = make_kinds(settings, labels=False)
     >>> mapping = Mapping(event_rules(settings, 249), kinds)
     >>> document = {"age": 41, "income": 52000, "approved": "yes"}
-    >>> kinds.hold(kinds.inferred(mapping.values(document), 10))
+    >>> kinds.fix(kinds.inferred(mapping.values(document), 10))
     >>> mapping.map(document, Message("loans", 0, 7, None, None, 1700))
     ('loans', {'x': {'age': 41, 'income': 52000}, 'y': 'yes', 'id': 'loans[0]@7', 'ts': 1700})
     """

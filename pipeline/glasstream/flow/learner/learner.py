@@ -532,7 +532,7 @@ class StreamLearner:
         self._block.see(self._block.features, len(model.classes))
 
     def _say(self, line: str) -> None:
-        self.outbox.say_once(self.stream, line, self.state.said)
+        self.outbox.log_once(self.stream, line, self.state.said)
 
 
 def _predicted(found: Prediction | NotLearned | ModelRaised) -> Prediction | None:

@@ -43,8 +43,8 @@ class Outbox:
         self.sent, self.snapshots, self.notices = [], [], []
         return taken
 
-    def say_once(self, stream: str, line: str, said: set[str]) -> None:
-        """Add a line about a stream to the notices, unless it is among those that were `said`."""
-        if line not in said:
-            said.add(line)
+    def log_once(self, stream: str, line: str, logged: set[str]) -> None:
+        """Add a line about a stream to the notices, unless it is in `logged`."""
+        if line not in logged:
+            logged.add(line)
             self.notices.append(f"stream {stream!r}: {line}")

@@ -101,13 +101,13 @@ class Scoring:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, one: Scored) -> None:
+    def add(self, scored: Scored) -> None:
         """Keep a prediction, or a late label, until it is published."""
         self._count += 1
         if self._blocks and isinstance(newest := self._blocks[-1], list):
-            newest.append(one)
+            newest.append(scored)
         else:
-            self._blocks.append([one])
+            self._blocks.append([scored])
 
     def add_block(self, block: ScoredBlock) -> None:
         """Keep the predictions of a block until they are published."""

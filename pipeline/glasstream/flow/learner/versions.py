@@ -123,4 +123,4 @@ class Versions:
             )
 
     def _say(self, line: str) -> None:
-        self._outbox.say_once(self._stream, line, self._state.said)
+        self._outbox.log_once(self._stream, line, self._state.said)

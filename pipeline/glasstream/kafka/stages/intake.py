@@ -251,7 +251,7 @@ class Intake:
         held = self._hold(IntakeTypes(_texts(proposed[False]), _texts(proposed[True])))
         for source in self._distinct():
             found = held.labels if source.labels else held.events
-            new = [f"{field!r} {kind}" for field, kind in found.items() if field not in source.mapping.kinds.held]
+            new = [f"{field!r} {kind}" for field, kind in found.items() if field not in source.mapping.kinds.fixed]
             if new:
                 more = f" and {len(new) - _NAMED:,} more" if len(new) > _NAMED else ""
                 log.info(
@@ -259,7 +259,7 @@ class Intake:
                     ", ".join(new[:_NAMED]),
                     more,
                 )
-            source.mapping.kinds.hold({field: Kind(kind) for field, kind in found.items()})
+            source.mapping.kinds.fix({field: Kind(kind) for field, kind in found.items()})
             source.mapping.kinds.full = limit
 
     def _readable(self, source: _Source, message: Message) -> list[dict[str, Any]]:

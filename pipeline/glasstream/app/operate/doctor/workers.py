@@ -108,10 +108,10 @@ def workers(settings: Settings, needed: Mapping[str, str], found: Members) -> li
     return findings
 
 
-def lag(settings: Settings, there: State, needed: Mapping[str, str], found: Members) -> list[Finding]:
+def lag(settings: Settings, state: State, needed: Mapping[str, str], found: Members) -> list[Finding]:
     """Check how far the stages that are needed are behind."""
     findings: list[Finding] = []
-    for place in there.partitions:
+    for place in state.partitions:
         check = f"{place.stage} lag"
         what = f"{place.topic}[{place.partition}]: {place.behind:,} messages behind"
         if place.stage not in needed:
@@ -128,12 +128,12 @@ def lag(settings: Settings, there: State, needed: Mapping[str, str], found: Memb
                 else "find the slowest stage with `glasstream state show`"
             )
             findings.append(warn(check, what, do))
-    for one in there.streams:
+    for one in state.streams:
         if one.behind >= settings.limits.rows_ahead and settings.limits.lag == "wait":
             what = (
                 f"stream {one.stream!r}: {one.behind:,} rows are not aggregated, "
                 "so the learner waits (limits.rows_ahead)"
             )
             findings.append(warn("learner lag", what, "add explainers, or check the aggregator's log"))
-    rows = sum(one.behind for one in there.streams)
-    return findings or [ok("lag", f"{rows:,} rows of {len(there.streams)} streams wait to be explained and aggregated")]
+    rows = sum(one.behind for one in state.streams)
+    return findings or [ok("lag", f"{rows:,} rows of {len(state.streams)} streams wait to be explained and aggregated")]
