@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _COLUMNS = ("stream", "number", "status", "since", "time", "verdict", "features", "loss")
 _NUMBERS = ("number", "since")
 _SIZES = (
-    "within: the smallest lasting changes that are noticed within so many rows, in at least about half of such cases: "
+    "within: the smallest lasting changes that are noticed within so many rows in about half of such cases or more, if "
+    "one series changes while no incident is open: "
     "the share of rows that lose their value or get one beyond all former ones / the share that get one former value, "
     "whichever but the most frequent / by how much all values rise or fall. A dash: no such change is noticed."
 )

@@ -156,7 +156,7 @@ test("a segment says what it is, how often it occurs, its losses and how much of
 });
 
 test("the table of watched series has a column for each number of rows, and the note tells what is left out", () => {
-  const one = { state: "watched", title: "watched", known: 4600, bins: 17, block: 3 };
+  const one = { state: "watched", title: "goes on", known: 4600, bins: 17, block: 3 };
   /** @type {WatchedSeries[]} */
   const series = [
     { ...one, feature: null, detectable: { 1000: "6.2 % / – / –" } },
@@ -166,9 +166,12 @@ test("the table of watched series has a column for each number of rows, and the 
   assert.deepEqual(watchingTable({ row: 4999, left_out: 0, series }), {
     heads: ["feature", "state", "values", "bins", "block", "within 1,000 rows", "within 10,000 rows"],
     rows: [
-      ["(label)", "watched", "4,600", "17", "3", "6.2 % / – / –", "–"],
-      ["age", "watched", "4,600", "17", "3", "6.2 % / – / ±2.5", "3.1 % / 25 % / ±1.25"],
-      ["car", "of-tomorrow", "4,600", "17", "3", "–", "–"],
+      { title: "goes on", cells: ["(label)", "watched", "4,600", "17", "3", "6.2 % / – / –", "–"] },
+      {
+        title: "goes on",
+        cells: ["age", "watched", "4,600", "17", "3", "6.2 % / – / ±2.5", "3.1 % / 25 % / ±1.25"],
+      },
+      { title: "", cells: ["car", "of-tomorrow", "4,600", "17", "3", "–", "–"] },
     ],
   });
   assert.match(watchingNote({ row: 4999, left_out: 0, series }), /^As of row 4,999: .* in time\.$/);

@@ -275,10 +275,14 @@ export class IncidentsPanel {
     const { heads, rows } = watchingTable(watching);
     const table = document.createElement("table");
     const head = table.createTHead().insertRow();
-    for (const text of heads)
-      head.append(Object.assign(document.createElement("th"), { textContent: text, scope: "col" }));
+    const kind = (/** @type {number} */ at) => ["feature", ""][at] ?? "number";
+    for (const [at, text] of heads.entries()) head.append(Object.assign(piece("th", kind(at), text), { scope: "col" }));
     const body = table.createTBody();
-    for (const row of rows) body.insertRow().append(...row.map((text, at) => cell(text, at ? "number" : "feature")));
+    for (const { title, cells } of rows) {
+      const row = body.insertRow();
+      row.append(...cells.map((text, at) => cell(text, kind(at))));
+      row.title = title;
+    }
     element("table", "", this.watching).replaceWith(table);
   }
 
@@ -430,18 +434,18 @@ function evidence(incident) {
  * @param {Watching} watching
  */
 export function watchingNote({ row, left_out }) {
-  const further = left_out
-    ? ` ${count(left_out)} further features are not shown; \`glasstream incidents --watching\` lists all.`
-    : "";
+  const all = "`glasstream incidents --watching` lists all.";
+  const further = left_out ? ` ${count(left_out)} further features are not shown; ${all}` : "";
   return (
-    `As of row ${count(row)}: the smallest lasting changes that are noticed in at least about half of such cases, if one ` +
-    "series changes. Share of rows that lose their value or get one beyond all former values / share that get one former " +
-    `value, whichever but the most frequent / rise or fall of all values. A dash: no such change is noticed in time.${further}`
+    `As of row ${count(row)}: the smallest lasting changes that are noticed in about half of such cases or more, if ` +
+    "one series changes while no incident is open. Share of rows that lose their value or get one beyond all former " +
+    "values / share that get one former value, whichever but the most frequent / rise or fall of all values. " +
+    `A dash: no such change is noticed in time.${further}`
   );
 }
 
 /**
- * Heads and cells of the table of watched series.
+ * Heads and rows of the table of watched series.
  * @param {Watching} watching
  */
 export function watchingTable({ series }) {
@@ -456,14 +460,17 @@ export function watchingTable({ series }) {
     "block",
     ...horizons.map((rows) => `within ${count(Number(rows))} rows`),
   ];
-  const rows = series.map((one) => [
-    one.feature ?? "(label)",
-    one.title || named(one.state),
-    count(one.known),
-    count(one.bins),
-    count(one.block),
-    ...horizons.map((rows) => one.detectable[rows] ?? "–"),
-  ]);
+  const rows = series.map((one) => ({
+    title: one.title,
+    cells: [
+      one.feature ?? "(label)",
+      named(one.state),
+      count(one.known),
+      count(one.bins),
+      count(one.block),
+      ...horizons.map((rows) => one.detectable[rows] ?? "–"),
+    ],
+  }));
   return { heads, rows };
 }
 
