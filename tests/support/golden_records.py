@@ -69,6 +69,17 @@ def group_record(*, regression: bool = False) -> bytes:
     kinds = [groups.Group("other", groups.Mean(2)), groups.Group("missing", groups.Mean(1))]
     differences = [] if regression else [groups.Differences(0.25, 0.5), groups.Differences()]
     largest = (None, None) if regression else (0.25, 0.5)
+    measure, what = ("large_errors", "share of large errors") if regression else ("accuracy", "accuracy")
+    values = (0.125, 0.25) if regression else (0.875, 0.75)
+    odds = "(evidence 10,000 to 1)"
+    text = (
+        f"{what} of sex = 'f' {'rose' if regression else 'fell'} from {values[0]} to {values[1]} since row 600 {odds}"
+    )
+    alarms = [groups.Alarm(measure, ["f"], 600, 603, *values, 4.0, text)]  # type: ignore[arg-type]
+    if not regression:
+        text = f"demographic_parity_difference of sex rose from 0.125 to 0.25 since row 600 {odds}"
+        parity = ("demographic_parity_difference", ["f", "m"], 600, 603, 0.125, 0.25, 4.0, text)
+        alarms.append(groups.Alarm(*parity, "paid", "selection_rate"))  # type: ignore[arg-type]
     return groups.encode(
         epoch=0,
         stream="loans",
@@ -82,6 +93,7 @@ def group_record(*, regression: bool = False) -> bytes:
         left_out=1,
         window=groups.Summary(60, [group("f", 60)]),
         total=groups.Summary(703, [group("f", 300), group("m", 400), *kinds], differences, *largest, 0.125),
+        alarms=alarms,
     )
 
 
@@ -661,8 +673,8 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "predictions.v1.nothing.json": prediction_of_nothing,
     "predictions.v1.ts.json": prediction_with_a_time,
     "predictions.v1.estimates.json": prediction_with_estimates,
-    "groups.v1.json": group_record,
-    "groups.v1.regression.json": lambda: group_record(regression=True),
+    "groups.v2.json": group_record,
+    "groups.v2.regression.json": lambda: group_record(regression=True),
     "importance.v2.json": estimate,
     "importance.v2.isage.json": estimate_of_isage,
     "drift.v2.json": alarm,

@@ -104,7 +104,7 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
     ]
     assert fields(group_record()) == [
         *("schema_version", "epoch", "stream", "seq", "attribute", "loss", "classes", "more_classes", "least", "level"),
-        *("left_out", "window", "total"),
+        *("left_out", "window", "total", "alarms"),
     ]
     scored = [
         *("schema_version", "epoch", "stream", "seq", "id", "indicator", "baseline", "threshold", "flagged"),
@@ -228,13 +228,13 @@ def test_drift_is_read() -> None:
 
 
 def test_groups_are_read() -> None:
-    one = groups.decode(checked_in("groups.v1.json"))
+    one = groups.decode(checked_in("groups.v2.json"))
     assert (one.attribute, one.total.rows, one.total.equalized_odds_difference) == ("sex", 703, 0.5)
     assert [(group.kind, group.value, group.loss.of) for group in one.total.groups] == [
         ("value", "f", 300), ("value", "m", 400), ("other", None, 2), ("missing", None, 1),
     ]  # fmt: skip
     assert one.total.groups[0].true_positive_rate == [groups.Mean(300, 0.25, 0.125, 0.375), groups.Mean(3)]
-    two = groups.decode(checked_in("groups.v1.regression.json"))
+    two = groups.decode(checked_in("groups.v2.regression.json"))
     assert two.total.groups[0].error == groups.Mean(300, 0.25, 0.125, 0.375) and two.classes == []
 
 

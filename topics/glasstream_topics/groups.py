@@ -104,6 +104,52 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     loss_difference: float | None = None
 
 
+Measure = Literal["accuracy", "large_errors", "demographic_parity_difference", "equalized_odds_difference"]
+Rate = Literal["selection_rate", "true_positive_rate", "false_positive_rate"]
+
+
+class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A claim about the rows since some row: a group is worse off than before, or the groups differ more. All marks
+    with false claims, in 100,000 rows of a stream, are expected to be at most `groups.budget`.
+
+    Attributes
+    ----------
+    measure
+        `accuracy` of a group fell, or the share of its `large_errors` rose (regression: absolute errors beyond about
+        the 80 % quantile of those of the first 1,000 rows), or one of the two differences rose.
+    groups
+        the group; for a difference, the group with the highest rate and that with the lowest.
+    row
+        number of rows before the change.
+    seq
+        the newest event among these rows.
+    before
+        the measure over the rows before, at most 25,600 and without the first 1,000 of the epoch.
+    after
+        the measure over the rows since.
+    evidence
+        logarithm to base 10 of the evidence: without such a change, it ever reaches k with a probability of at most
+        10^-k.
+    text
+        the claim as a sentence.
+    positive
+        the class that is predicted; only for a difference.
+    rate
+        the rate that differs; only for a difference.
+    """
+
+    measure: Measure
+    groups: list[str]
+    row: Natural
+    seq: Natural
+    before: float
+    after: float
+    evidence: float
+    text: str
+    positive: str | None = None
+    rate: Rate | None = None
+
+
 class Groups(Shown, msgspec.Struct, frozen=True):
     """The groups of one attribute. A row is an event with its label, in the order in which the labels come.
 
@@ -134,9 +180,12 @@ class Groups(Shown, msgspec.Struct, frozen=True):
         the newest rows, at most `groups.window`.
     total
         all rows of the epoch.
+    alarms
+        what can be claimed now: the groups that are worse off than before, then the differences that are larger; absent
+        if there is none. An alarm stays until the change is undone or long past.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     epoch: Natural
     stream: str
     seq: Natural
@@ -149,6 +198,7 @@ class Groups(Shown, msgspec.Struct, frozen=True):
     left_out: Natural
     window: Summary
     total: Summary
+    alarms: list[Alarm] = []
 
 
 JSON: Final = Json("groups", Groups)

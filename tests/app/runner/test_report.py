@@ -109,9 +109,10 @@ def test_the_newest_groups_of_each_attribute_are_shown_even_without_explanations
         big = groups.Group("value", groups.Mean(rows, 0.25), "[m]", groups.Mean(rows, 0.75, 0.5, 0.875))
         small = groups.Group("value", groups.Mean(7), "f", groups.Mean(7))
         total = groups.Summary(rows + 7, [big, small, groups.Group("missing", groups.Mean(1), None, groups.Mean(1))])
+        alarm = groups.Alarm("accuracy", ["[m]"], 90, 90, 0.875, 0.75, 4.0, f"accuracy of {attribute} = '[m]' fell")
         return groups.encode(
             epoch=0, stream="s", seq=rows, attribute=attribute, loss="brier", classes=["a", "b"], more_classes=False,
-            least=30, level=0.95, left_out=0, window=total, total=total,
+            least=30, level=0.95, left_out=0, window=total, total=total, alarms=[alarm] * (rows == 200),
         )  # fmt: skip
 
     one, shown = report(200)
@@ -126,6 +127,7 @@ def test_the_newest_groups_of_each_attribute_are_shown_even_without_explanations
         ["(missing)", "1", "–", "–", "–"],
     ]
     assert "differences between the groups of sex: none, because fewer than two groups have 30 rows" in text
+    assert text.count("alarm: ") == 1 and "alarm: accuracy of sex = '[m]' fell" in text
 
 
 def test_events_without_a_label_are_counted() -> None:

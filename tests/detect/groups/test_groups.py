@@ -123,6 +123,10 @@ def test_the_interval_of_a_mean_is_that_of_its_standard_error() -> None:
         ("hits", (0, FIRST, 0), 10**6, "right predictions among"),
         ("hits", (0, FIRST, CLASSES), 1, "right predictions among"),
         ("losses", (0, FIRST), np.nan, "numbers from 0"),
+        ("losses", (0, CODES - 1), 1.0, "losses of rows only"),
+        ("losses_squared", (0, CODES - 1), 1.0, "losses of rows only"),
+        ("scores", (1, CODES - 1), 1.0, "scores of rows only"),
+        ("scores_squared", (1, CODES - 1), 1.0, "scores of rows only"),
         ("scores", (0, FIRST), -1.0, "numbers from 0"),
     ],
 )
@@ -132,6 +136,14 @@ def test_forged_sums_are_refused(name: str, place: Any, value: float, expected: 
     forged = {**sums.arrays, name: sums.arrays[name].copy()}
     forged[name][place] = value
     with pytest.raises(FrameError, match=expected):
+        Sums(2).restore(forged, 100)
+
+
+def test_wrong_predictions_of_rows_that_all_have_the_class_are_refused() -> None:
+    rows = rows_of(1, 100, classes=1)
+    sums = sums_of(rows)
+    forged = {**sums.arrays, "hits": sums.arrays["hits"] // 2}
+    with pytest.raises(FrameError, match="wrong predictions of a class among the rows of other classes"):
         Sums(2).restore(forged, 100)
 
 

@@ -240,14 +240,15 @@ def test_newest_rows_that_are_not_among_all_rows_are_refused() -> None:
 
 def test_memory_does_not_grow_with_the_stream() -> None:
     given, state = filled()
-    size = sum(array.nbytes for array in state.saved()[1].values())
+    marks = 25 * len(state.attributes) * VALUES * (16 + 24 * CLASSES)  # as decision 26 says, and their events
+    most = sum(array.nbytes for array in state.saved()[1].values()) + marks + 25 * 8
     for begin in range(3):
         labelled = LabelledColumns()
         for number in range(1000):
             codes = state.codes_of(Event({"a": 1.0}, meta={"g": f"{begin}{number}", "h": "x" * number}))
             labelled.add(number, codes, f"c{number}", f"c{begin}", 0.5)
         assert not list(state.add(labelled, 10**6))
-    assert sum(array.nbytes for array in state.saved()[1].values()) == size
+    assert sum(array.nbytes for array in state.saved()[1].values()) <= most
     assert [len(known) for known in state.codes] == [VALUES, VALUES] and len(state.classes) == CLASSES
     assert max(map(len, chain.from_iterable(state.codes))) <= TEXT
     assert GroupRecords(given, "s").of(state, "brier")

@@ -370,6 +370,8 @@ class Report:
             ]
             found = ", ".join(differences) or f"none, because fewer than two groups have {newest.least:,} rows"
             self._say(f"differences between the groups of {newest.attribute}: {found}")
+            for alarm in newest.alarms:
+                self._say(f"alarm: {alarm.text}")
 
     def _tell_novelty(self, stream: _Stream) -> None:
         if not self._novelty:

@@ -25,12 +25,16 @@ class GroupSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Number of rows between two records of a stream.
     least
         Number of rows below which a mean or a rate is not published, but only the number of rows.
+    budget
+        Expected number of false alarms in 100,000 rows of a stream: groups that are said to be worse off than before,
+        or to differ more, although they are not.
     """
 
     by: ChangesExplanations[str | None] = None
     window: ChangesExplanations[Annotated[int, Meta(ge=1, le=100_000)]] = 1_000
     every: ChangesNothing[_Positive] = 500
     least: ChangesExplanations[_Positive] = 30
+    budget: ChangesExplanations[Annotated[float, Meta(gt=0, le=1_000)]] = 0.5
 
     def __post_init__(self) -> None:
         """Check the names of the attributes."""

@@ -126,6 +126,11 @@ class Sums:
         form.expect(counted.all(), "a class for each row", predicted.sum(), _OF)
         right = (hits <= np.minimum(predicted, actual)).all() and not hits[..., CLASSES].any()
         form.expect(right, "right predictions among the predictions of their class", hits.sum(), _OF)
+        elsewhere = predicted[..., :CLASSES] + actual[..., :CLASSES] - hits[..., :CLASSES] <= rows[..., None]
+        form.expect(elsewhere.all(), "wrong predictions of a class among the rows of other classes", hits.sum(), _OF)
+        for name in ("scores", "losses"):
+            empty = (rows == 0) & ((read[name] != 0.0) | (read[f"{name}_squared"] != 0.0))
+            form.expect(not empty.any(), f"{name} of rows only", read[name][empty], _OF)
         self.arrays = read
 
     def expect_codes(self, values: Sequence[int], classes: int, *, more: bool) -> None:

@@ -11,9 +11,12 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from glasstream.base import form
-from glasstream.base.form import Array
+from glasstream.base.form import LARGEST_SUM, Array
+from glasstream.detect.groups.alarms import Alarms
+from glasstream.detect.groups.marks import RUN, Marks
 from glasstream.detect.groups.measures import Measures
 from glasstream.detect.groups.settings import GroupSettings
 from glasstream.detect.groups.sums import (
@@ -38,7 +41,7 @@ from glasstream_topics.events import Event
 TEXT: Final = 256
 """Longest value that has a code of its own, in characters."""
 _OF: Final = "groups of a stream"
-_SUMS: Final = "sums/"
+_SUMS, _MARKS = "sums/", "marks/"
 _NO_META: Final[Mapping[str, Value]] = {}
 _Text = Annotated[str, msgspec.Meta(max_length=TEXT)]
 
@@ -54,6 +57,8 @@ class Saved(msgspec.Struct, forbid_unknown_fields=True):
     left_out: form.Count
     seq: form.Before
     published: form.Count
+    limit: Annotated[float, msgspec.Meta(ge=0, le=LARGEST_SUM)]
+    """Errors beyond it are large; 0 for a classification."""
 
 
 @dataclass(slots=True)
@@ -139,6 +144,7 @@ class GroupState:
         self.seq = -1
         """The newest event among the rows; -1 before the first."""
         self.sums = Sums(len(self.attributes))
+        self.marks = Marks(len(self.attributes))
         self._newest = form.empty(ROWS, rows=self._window, attributes=len(self.attributes))
         """The newest rows. Row n is at the place n modulo `window`."""
 
@@ -161,12 +167,16 @@ class GroupState:
         """Add labelled predictions, and stop whenever the number of rows has become a multiple of `every`."""
         losses = np.array(labelled.losses)
         fits = (losses >= 0.0) & (losses <= LARGEST)
-        ends = np.flatnonzero(fits & ((self.rows + np.cumsum(fits)) % every == 0)) + 1
+        counts = self.rows + np.cumsum(fits)
+        ends = np.flatnonzero(fits & ((counts % every == 0) | (counts % RUN == 0))) + 1
         begin = 0
         for end in ends.tolist():
             self._add(labelled, losses, fits, slice(begin, end))
             begin = end
-            yield
+            if self.rows % RUN == 0:
+                self.marks.mark(self.rows, self.seq, self.counts())
+            if self.rows % every == 0:
+                yield
         if begin < len(losses):
             self._add(labelled, losses, fits, slice(begin, None))
 
@@ -203,9 +213,20 @@ class GroupState:
             losses,
         )
         self.sums.add(rows)
+        if not self.classes:
+            self.marks.add(rows, self.rows)
         self.rows += count
         self._keep(rows)
         self.seq = max(self.seq, *seqs)
+
+    @property
+    def _room(self) -> tuple[int, int]:
+        """Largest number of values of an attribute, and number of classes."""
+        return max(map(len, self.codes)), len(self.classes)
+
+    def counts(self) -> NDArray[np.int64]:
+        """Return the counts of all rows, as in `glasstream.detect.groups.marks.Mark`."""
+        return self.marks.counts(self.sums, *self._room)
 
     def _keep(self, rows: Rows) -> None:
         """Keep the newest of these rows, the last of which is the newest row of the stream."""
@@ -234,6 +255,7 @@ class GroupState:
     def saved(self) -> tuple[Saved, dict[str, Array]]:
         """Return the state as plain data."""
         arrays = {_SUMS + name: array for name, array in self.sums.arrays.items()} | self.newest()._asdict()
+        arrays |= {_MARKS + name: array for name, array in self.marks.saved(*self._room).items()}
         meta = Saved(
             [list(codes) for codes in self.codes],
             list(self.classes),
@@ -242,6 +264,7 @@ class GroupState:
             self.left_out,
             self.seq,
             self.published,
+            self.marks.limit,
         )
         return meta, arrays
 
@@ -270,6 +293,9 @@ class GroupState:
             part.expect_codes([len(texts) for texts in saved.values], known, more=saved.more_classes)
         within = all((window.arrays[name] <= self.sums.arrays[name]).all() for name in COUNTS)
         form.expect(within, "newest rows that are among all rows", count, _OF)
+        room = max(map(len, saved.values)), known
+        marks = form.part(_MARKS, arrays)
+        self.marks.restore(marks, saved.limit, saved.rows, saved.seq, self.sums, *room)
         self.codes = [{text: code for code, text in enumerate(texts, FIRST)} for texts in saved.values]
         self.classes = {name: number for number, name in enumerate(saved.classes)}
         self.more_classes, self.rows, self.left_out = saved.more_classes, saved.rows, saved.left_out
@@ -292,6 +318,7 @@ class GroupRecords:
     def __init__(self, settings: Settings, stream: str) -> None:
         self._settings, self._stream = settings, stream
         self._measures = Measures(settings.explain.level, settings.groups.least)
+        self._alarms = Alarms(settings.groups.budget, settings.groups.least, len(settings.groups.attributes))
 
     def add(self, labelled: LabelledColumns, state: GroupState, loss: str) -> list[bytes]:
         """Add labelled predictions to the groups, and return the records that are due."""
@@ -304,8 +331,9 @@ class GroupRecords:
         """Return a record for each attribute, and note that the rows so far are published."""
         newest = Sums(len(state.attributes))
         newest.add(state.newest())
-        classes = len(state.classes) if LOSSES[loss] is Task.CLASSIFICATION else None
-        state.published = state.rows
+        names = list(state.classes)
+        classes = len(names) if LOSSES[loss] is Task.CLASSIFICATION else None
+        state.published, counts = state.rows, state.counts()
         return [
             groups.encode(
                 epoch=self._settings.epoch,
@@ -313,13 +341,14 @@ class GroupRecords:
                 seq=state.seq,
                 attribute=attribute,
                 loss=loss,
-                classes=list(state.classes),
+                classes=names,
                 more_classes=state.more_classes,
                 least=self._settings.groups.least,
                 level=self._settings.explain.level,
                 left_out=state.left_out,
-                window=self._measures.summary(newest, number, list(state.codes[number]), classes),
-                total=self._measures.summary(state.sums, number, list(state.codes[number]), classes),
+                window=self._measures.summary(newest, number, values, classes),
+                total=self._measures.summary(state.sums, number, values, classes),
+                alarms=self._alarms.of(state.marks.kept, counts, number, attribute, values, names),
             )
-            for number, attribute in enumerate(state.attributes)
+            for number, (attribute, values) in enumerate(zip(state.attributes, map(list, state.codes), strict=True))
         ]
