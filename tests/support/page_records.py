@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from glasstream_topics import attributions, drift, effects, importance, novelty, predictions, watching
+from glasstream_topics import attributions, drift, effects, groups, importance, novelty, predictions, watching
 from glasstream_topics.incidents import Affected, Alternative, Evidence, Incident, Onset
 
 
@@ -212,3 +212,26 @@ def watching_record(row: int, states: Mapping[str, str], *, stream: str = "s", e
             for name, state in states.items()
         },
     )
+
+
+def group_record(rows: int, attribute: str = "sex", *, alarms: Sequence[str] = (), epoch: int = 0) -> bytes:
+    """Two classes: 40 rows of one group, few of a second one, and the rest of a third. The rarer class is b."""
+
+    def rates(of: int, more: float) -> list[groups.Mean]:
+        first, second = groups.Mean(3 * of, 1.0 - more, 0.25, 1.0), groups.Mean(of, more, 0.0, 0.75)
+        return [first, second]
+
+    found = []
+    for value, of, more in (("f", 40, 0.25), ("m", rows - 45, 0.5)):
+        columns = [rates(of // 4, more)] * 3
+        accuracy = groups.Mean(of, 0.75, 0.5, 0.875)
+        found.append(groups.Group("value", groups.Mean(of, 0.125, 0.0, 0.25), value, accuracy, None, *columns))
+    few = [groups.Mean(1), groups.Mean(1)]
+    found.append(groups.Group("missing", groups.Mean(5), None, groups.Mean(5), None, few, few, few))
+    both = [groups.Differences(0.25, 0.5)] * 2
+    total = groups.Summary(rows, found, both, 0.25, 0.5, 0.0)
+    claims = [groups.Alarm("accuracy", ["f"], 10, 9, 0.875, 0.75, 4.0, text) for text in alarms]
+    return groups.encode(
+        epoch=epoch, stream="s", seq=rows, attribute=attribute, loss="brier", classes=["a", "b"], more_classes=False,
+        least=30, level=0.95, left_out=0, window=total, total=total, alarms=claims,
+    )  # fmt: skip

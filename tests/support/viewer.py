@@ -7,7 +7,17 @@ import orjson
 from glasstream.app.page.store import Store
 from glasstream.app.page.stream import Record
 from glasstream.app.page.viewer import Viewer
-from glasstream_topics import attributions, drift, effects, importance, incidents, novelty, predictions, watching
+from glasstream_topics import (
+    attributions,
+    drift,
+    effects,
+    groups,
+    importance,
+    incidents,
+    novelty,
+    predictions,
+    watching,
+)
 from tests.support.page_records import (
     drift_record,
     effect_record,
@@ -27,6 +37,7 @@ DECODE = {
     "novelty": novelty.decode,
     "attributions": attributions.decode,
     "watching": watching.decode,
+    "groups": groups.decode,
 }
 
 

@@ -20,6 +20,7 @@ from tests.support.page_records import (
     attribution_record,
     drift_record,
     effect_record,
+    group_record,
     importance_record,
     incident_record,
     prediction_record,
@@ -99,6 +100,7 @@ def conversation() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     put(known, "importance", importance_record(409, {"a": 0.5, "b": 0.1, "new": 0.2}, method="isage"))
     put(known, "effects", effect_record(409, "b", [0.5, 0.25]))
     put(known, "novelty", novelty_alarm(410))
+    put(known, "groups", group_record(300, alarms=["accuracy of sex = 'f' fell"]))
     messages.append(sent(viewer))
     for seq, output in ((399, "yes"), (420, None)):
         put(known, "attributions", attribution_record(seq, {"a": 0.5, "b": -0.25}, output=output))

@@ -14,12 +14,14 @@ from glasstream.app.page.overview import Rows
 from glasstream.app.page.store import Store
 from glasstream.app.page.viewer import Channel, Seat, View, Viewer
 from glasstream.app.page.watching import MOST as MOST_WATCHED
+from glasstream.detect.groups.settings import MOST_ATTRIBUTES
 from glasstream_topics import attributions
 from glasstream_topics.incidents import VERDICTS
 from tests.support.page_records import (
     attribution_record,
     drift_record,
     effect_record,
+    group_record,
     importance_record,
     incident_record,
     novelty_record,
@@ -400,3 +402,32 @@ def test_explained_events_are_bounded_in_number_and_bytes_and_rare_classes_stay(
     assert len(explained._waiting) == 2_000 and explained._waiting_bytes == sum(
         size for _, size in explained._waiting.values()
     )
+
+
+def test_groups_are_sent_when_they_change_with_the_rates_of_the_rarer_class() -> None:
+    known = store()
+    viewer = Viewer(Rows(known), View())
+    put(known, "predictions", prediction_record(0, 1.0))
+    first = sent(viewer)
+    assert first is not None and "groups" not in first
+    put(known, "groups", group_record(300))
+    put(known, "groups", group_record(400, alarms=["accuracy of sex = 'f' fell"]))
+    put(known, "groups", group_record(350))  # it was read late
+    delta = sent(viewer)
+    assert delta is not None and delta["type"] == "delta"
+    (table,) = delta["groups"]
+    assert (table["attribute"], table["rows"], table["positive"]) == ("sex", 400, "b")
+    assert table["alarms"] == ["accuracy of sex = 'f' fell"] and table["demographic_parity_difference"] == 0.25
+    women, men, missing = table["groups"]
+    assert women["selection"] == [10, 0.25, 0.0, 0.75] and men["rows"] == 355 and women["error"] is None
+    assert (missing["kind"], missing["accuracy"]) == ("missing", [5, None, None, None])
+    assert orjson.loads(viewer.whole())["groups"] == delta["groups"]
+    put(known, "predictions", prediction_record(1, 1.0))
+    unchanged = sent(viewer)
+    assert unchanged is not None and "groups" not in unchanged
+    for number in range(20):
+        put(known, "groups", group_record(300, f"attribute {number}"))
+    assert len(orjson.loads(viewer.whole())["groups"]) <= MOST_ATTRIBUTES
+    put(known, "groups", group_record(100, "region", epoch=1))
+    renewed = sent(viewer)
+    assert renewed is not None and [one["attribute"] for one in renewed["groups"]] == ["region"]

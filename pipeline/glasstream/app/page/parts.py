@@ -17,6 +17,7 @@ from glasstream.detect.baselines import Standing
 from glasstream_topics.attributions import Attribution
 from glasstream_topics.drift import Curve as DriftCurve
 from glasstream_topics.drift import Drift
+from glasstream_topics.groups import Group, Groups, Mean
 from glasstream_topics.incidents import VERDICTS, Incident
 from glasstream_topics.methods import label_of, meaning_of
 from glasstream_topics.novelty import Novelty
@@ -318,3 +319,52 @@ def _example(record: Novelty) -> dict[str, Any]:
         "threshold": record.threshold,
         "attribution": [[name, slopes[name]] for name in strongest],
     }
+
+
+def groups_part(record: Groups) -> dict[str, Any]:
+    """Return the groups of one attribute, over all rows of the epoch, with the rates of one class.
+
+    That is the class whose selection rates differ most between groups; of two, the rarer one.
+    """
+    total = record.total
+    at = None
+    if record.classes:
+        differences = [one.demographic_parity or 0.0 for one in total.differences]
+        labels = [
+            sum(rates[number].of for rates in (group.true_positive_rate for group in total.groups) if rates)
+            for number in range(len(differences))
+        ]
+        at = max(range(len(differences)), key=lambda one: (differences[one], -labels[one]), default=None)
+    return {
+        "attribute": record.attribute,
+        "rows": total.rows,
+        "level": record.level,
+        "least": record.least,
+        "loss": record.loss,
+        "positive": None if at is None else record.classes[at],
+        "groups": [_group(group, at) for group in total.groups],
+        "demographic_parity_difference": total.demographic_parity_difference,
+        "equalized_odds_difference": total.equalized_odds_difference,
+        "alarms": [one.text for one in record.alarms],
+    }
+
+
+def _group(group: Group, at: int | None) -> dict[str, Any]:
+    rates = (group.selection_rate, group.true_positive_rate, group.false_positive_rate)
+    columns = ("selection", "true_positive", "false_positive")
+    return {
+        "kind": group.kind,
+        "value": group.value,
+        "rows": group.loss.of,
+        "accuracy": _mean(group.accuracy),
+        "error": _mean(group.error),
+        "loss": _mean(group.loss),
+        **{
+            name: _mean(column[at]) if at is not None and at < len(column) else None
+            for name, column in zip(columns, rates, strict=True)
+        },
+    }
+
+
+def _mean(mean: Mean | None) -> list[float | None] | None:
+    return None if mean is None else [mean.of, mean.value, mean.low, mean.high]

@@ -15,16 +15,18 @@ from glasstream.app.page.history import Bins, Thinned
 from glasstream.app.page.incidents import Incidents
 from glasstream.app.page.watching import watching_part
 from glasstream.detect.baselines import Baselines
+from glasstream.detect.groups.settings import MOST_ATTRIBUTES
 from glasstream_topics.attributions import Attribution
 from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
+from glasstream_topics.groups import Groups
 from glasstream_topics.importance import Feature, Importance, Interval
 from glasstream_topics.incidents import Incident
 from glasstream_topics.novelty import Novelty
 from glasstream_topics.predictions import Prediction
 from glasstream_topics.watching import Watching
 
-Record = Importance | Effect | Drift | Incident | Watching | Novelty | Prediction | Attribution
+Record = Importance | Effect | Drift | Incident | Watching | Novelty | Prediction | Attribution | Groups
 
 _CELLS = 400_000
 """Largest count of numbers kept for one method. With many features, fewer records are kept."""
@@ -246,6 +248,10 @@ class StreamHistory:
         self.watching: dict[str, Any] | None = None
         self.novelty = NoveltyHistory()
         self.explained = Explained()
+        self.groups: dict[str, Groups] = {}
+        """The newest record of each attribute."""
+        self.groups_version = 0
+        """Counter that rises with every record of groups."""
 
     def take(self, topic: str, record: Record, written: int) -> None:
         """Add a record of a topic, written at a time in milliseconds since 1970."""
@@ -280,6 +286,8 @@ class StreamHistory:
                 return self.incidents.take(record)
             case Watching():
                 return self._add_watching(record)
+            case Groups():
+                return self._add_groups(record)
             case Importance():
                 if record.method not in self.methods and len(self.methods) >= _METHODS:
                     return False
@@ -298,6 +306,16 @@ class StreamHistory:
         self.effects[key].add(
             Curve(record.row, record.seq, record.n, record.importance, record.grid, record.curve, record.margin)
         )
+        return True
+
+    def _add_groups(self, record: Groups) -> bool:
+        known = self.groups.get(record.attribute)
+        if known is None and len(self.groups) >= MOST_ATTRIBUTES:
+            return False
+        if known is not None and record.total.rows <= known.total.rows:
+            return False
+        self.groups[record.attribute] = record
+        self.groups_version += 1
         return True
 
     def _add_alarm(self, record: Drift) -> bool:

@@ -22,6 +22,7 @@ from glasstream.app.page.parts import (
     bins_part,
     curve_part,
     explained_part,
+    groups_part,
     importance_part,
     incident_part,
     novelty_part,
@@ -97,6 +98,8 @@ class _Sent:
     novelty: tuple[int, int] = (0, 0)
     explained: int = 0
     """Version of the explained events that were sent."""
+    groups: int = 0
+    """Version of the groups that were sent."""
     opened: bool = False
 
 
@@ -190,6 +193,7 @@ class Viewer:
         sent.incidents = history.incidents.version
         sent.watching = history.watching
         sent.explained = history.explained.version
+        sent.groups = history.groups_version
         if self._view.event is None:
             self._opened = None
         sent.opened = self._open(history) is not None
@@ -204,7 +208,15 @@ class Viewer:
         points = list(history.methods[sent.method].points) if sent.method is not None else ()
         curves = list(history.effects[sent.effect]) if sent.effect is not None else ()
         fresh = replace(
-            sent, alarms=0, incidents=0, watching=None, quality=(0, 0), novelty=(0, 0), explained=0, opened=False
+            sent,
+            alarms=0,
+            incidents=0,
+            watching=None,
+            quality=(0, 0),
+            novelty=(0, 0),
+            explained=0,
+            groups=0,
+            opened=False,
         )
         return {"type": "state", "stream": history.name, "epoch": history.epoch, **self._parts(fresh, points, curves)}
 
@@ -276,6 +288,9 @@ class Viewer:
         if history.explained.total and history.explained.version != sent.explained:
             parts["explained"] = explained_part(history.explained)
             sent.explained = history.explained.version
+        if history.groups_version != sent.groups:
+            parts["groups"] = [groups_part(one) for one in history.groups.values()]
+            sent.groups = history.groups_version
         if not sent.opened and (opened := self._open(history)) is not None:
             parts["opened"], sent.opened = opened, True
         return parts

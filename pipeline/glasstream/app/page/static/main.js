@@ -1,11 +1,12 @@
 // The page: a view (in the address), a feed of what is known of it, and panels that draw it: one of all streams, or
-// seven of one stream.
+// eight of one stream.
 import * as address from "./address.js";
 import { ChangesPanel, idOf, sentence, telling } from "./changes.js";
 import { clockOf, eventRange } from "./chart.js";
 import { EffectsPanel } from "./effects.js";
 import { element } from "./element.js";
 import { Feed } from "./feed.js";
+import { GroupsPanel } from "./groups.js";
 import { Choices, IncidentsPanel } from "./incidents.js";
 import { OverviewPanel } from "./overview.js";
 import { QualityPanel } from "./quality.js";
@@ -112,6 +113,7 @@ const reliance = new ReliancePanel(shared, act);
 const effects = new EffectsPanel(act);
 const trust = new TrustPanel(shared);
 const why = new WhyPanel(go);
+const byGroup = new GroupsPanel();
 const charts = {
   loss: quality.loss,
   metric: quality.metric,
@@ -188,6 +190,7 @@ function paint() {
   effects.update(data, view, alarm);
   trust.update(data);
   why.update(data, view);
+  byGroup.update(data);
   announce(data);
 }
 

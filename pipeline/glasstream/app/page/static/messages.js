@@ -61,6 +61,7 @@
  * @property {Novelty} [novelty]
  * @property {Explained} [explained] in a delta only if the list has changed
  * @property {Opened} [opened] in a delta only when it comes to be known
+ * @property {ByGroup[]} [groups] by attribute; in a delta only if one has changed
  */
 
 /**
@@ -345,5 +346,35 @@
  */
 
 /** @typedef {[words: string, amount: number, begin: number, end: number]} Step */
+
+/**
+ * The groups of one attribute, over all rows of the epoch.
+ * @typedef {object} ByGroup
+ * @property {string} attribute
+ * @property {number} rows
+ * @property {number} level of the intervals
+ * @property {number} least rows below which there is no mean
+ * @property {string} loss
+ * @property {string | null} positive the class whose rates are given; null for numbers
+ * @property {OneGroup[]} groups
+ * @property {number | null} demographic_parity_difference
+ * @property {number | null} equalized_odds_difference
+ * @property {string[]} alarms sentences about what got worse
+ */
+
+/** @typedef {[of: number, value: number | null, low: number | null, high: number | null]} MeanOf */
+
+/**
+ * @typedef {object} OneGroup
+ * @property {string} kind `value`, `other` or `missing`
+ * @property {string | null} value
+ * @property {number} rows
+ * @property {MeanOf | null} accuracy
+ * @property {MeanOf | null} error
+ * @property {MeanOf | null} loss
+ * @property {MeanOf | null} selection
+ * @property {MeanOf | null} true_positive
+ * @property {MeanOf | null} false_positive
+ */
 
 export {};
