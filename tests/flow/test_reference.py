@@ -53,7 +53,7 @@ def test_alarms_and_incidents_do_not_depend_on_how_often_importance_is_published
     stream = mixed(ROWS, classes=3)
     usual = published(stream, 50, "model.name=tree")
     other = published(stream, 50, "model.name=tree", f"publish.every={every}")
-    for topic in ("drift", "incidents"):
+    for topic in ("drift", "incidents", "watching"):
         assert len(usual[topic]) > 3 and other[topic] == usual[topic]
     assert other["importance"][-1] == usual["importance"][-1]
     assert len(other["importance"]) != len(usual["importance"])
@@ -91,7 +91,8 @@ def test_the_watch_sees_the_rows_however_they_are_packed_and_changes_no_other_re
     one = published(stream, 1, f"model.name={model}")
     assert len(one["incidents"]) == 2 * ((ROWS - 20) // EVERY) - ((ROWS - 20) % EVERY < LASTS)
     assert published(stream, 50, f"model.name={model}", "block.rows=3") == one
-    del one["incidents"]
+    assert len(one["watching"]) == (ROWS - 20) // EVERY
+    del one["incidents"], one["watching"]
     assert published(stream, 50, f"model.name={model}", "drift.budget=0") == one
 
 

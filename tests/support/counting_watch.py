@@ -7,13 +7,13 @@ import numpy as np
 
 from glasstream.detect.incidents.watch import Rows
 from glasstream_topics.incidents import Affected, Evidence, Incident, Onset
-from glasstream_topics.watching import Watching
+from glasstream_topics.watching import Watched, Watching
 
 EVERY, LASTS = 40, 15
 
 
 class CountingWatch:
-    """Opens an incident at every 40th row that it gets, and ends it 15 rows later.
+    """Opens an incident at every 40th row that it gets, says how it watches there, and ends it 15 rows later.
 
     The records contain sums over all rows so far, and the whole row at which they are made: they differ if a row is
     lost, doubled, changed or out of order.
@@ -25,6 +25,7 @@ class CountingWatch:
         self.sums = np.zeros(4)
         """Of inputs, targets, losses and importances."""
         self.since = 0
+        self.watching: list[Watching] = []
 
     def update(self, rows: Rows) -> Iterator[Incident]:
         importance = np.zeros_like(rows.inputs) if rows.importance is None else rows.importance
@@ -38,12 +39,19 @@ class CountingWatch:
             place = rows.first_row + at, seq
             if self.count % EVERY == 0:
                 self.since = place[0]
+                self.watching.append(self._watching(rows, place))
                 yield self._incident(rows, at, place, "open")
             elif self.count > EVERY and self.count % EVERY == LASTS:
                 yield self._incident(rows, at, place, "over")
 
     def taken(self) -> list[Watching]:
-        return []
+        taken, self.watching = self.watching, []
+        return taken
+
+    def _watching(self, rows: Rows, place: tuple[int, int]) -> Watching:
+        one = Watched("watched", self.count, 1, 1, float(abs(self.sums).sum()), [])
+        features = dict.fromkeys(rows.names, one)
+        return Watching(1, self.epoch, self.stream, *place, unlabelled=False, label=one, features=features)
 
     def _incident(self, rows: Rows, at: int, place: tuple[int, int], status: str) -> Incident:
         label = rows.classes[int(rows.target[at])] if rows.classes else float(rows.target[at])

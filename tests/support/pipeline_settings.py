@@ -3,7 +3,7 @@
 from glasstream.app.configuration import load
 from glasstream.flow.settings import Settings
 
-PUBLIC = ("predictions", "groups", "importance", "effects", "attributions", "drift", "incidents", "novelty")
+PUBLIC = ("predictions", "groups", "importance", "effects", "attributions", "drift", "incidents", "watching", "novelty")
 
 
 SETTINGS = (

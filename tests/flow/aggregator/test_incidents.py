@@ -17,7 +17,7 @@ from glasstream.flow.aggregator.partition import PartitionAggregator
 from glasstream.flow.aggregator.stream import StreamAggregator
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.aggregator import AggregatorTask
-from glasstream_topics import frames
+from glasstream_topics import frames, watching
 from glasstream_topics.contributions import Contributions, flush_item
 from glasstream_topics.errors import FrameError
 from glasstream_topics.incidents import encode
@@ -110,7 +110,10 @@ def test_cuts_and_publishing_change_no_incident(cuts: list[int], every: int) -> 
     settings = settings_with(f"publish.every={every}")
     expected = [orjson.loads(one) for one in single_rows(settings)]
     assert len(expected) == 2 * ((ROWS - START) // EVERY)
-    assert [orjson.loads(one) for one in records(aggregated(by_cuts(cuts), settings))] == expected
+    found = aggregated(by_cuts(cuts), settings)
+    assert [orjson.loads(one) for one in records(found)] == expected
+    opened = [one["row"] for one in expected if one["status"] == "open"]
+    assert [watching.decode(one).row for one in records(found, "watching")] == opened
 
 
 @given(cuts=cut_points, at=st.integers(START + 1, ROWS - 1))
@@ -124,7 +127,9 @@ def test_a_successor_continues_with_the_same_incidents(cuts: list[int], at: int)
     second = StreamAggregator.restore("s", settings, frame.meta, frame.arrays)
     for number, one in enumerate(blocks):
         second.offer(one, number)
-    assert records(first) + records(second) == records(aggregated(by_cuts([]), settings))
+    whole = aggregated(by_cuts([]), settings)
+    for topic in ("incidents", "watching"):
+        assert records(first, topic) + records(second, topic) == records(whole, topic)
 
 
 @pytest.mark.parametrize("missing", ["meta", "arrays"])

@@ -65,8 +65,9 @@ def watched(series: Series, alarm: Alarm | None, silent: Collection[Name], kinds
 def _detectable(before: Histogram, need: float, integrals: Floats, *, numbers: bool) -> list[Detectable]:
     """Return the smallest changes of a series: what is noticed within some rows is noticed within more."""
     sizes, result = np.full(len(Smallest._fields), np.nan), []
+    wealth = float(np.log(max(1.0, need)))  # a huge budget raises alarms without evidence
     for rows in HORIZONS:
-        sizes = np.fmin(sizes, smallest(before, float(np.log(need)), rows, numbers=numbers, integrals=integrals))
+        sizes = np.fmin(sizes, smallest(before, wealth, rows, numbers=numbers, integrals=integrals))
         result.append(Detectable(rows, *map(_size, sizes.tolist())))
     return result
 
