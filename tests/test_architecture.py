@@ -1,6 +1,7 @@
 """What import-linter cannot see: products of matrices, randomness, unsafe calls, and the names at the top level."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -86,6 +87,16 @@ def test_nothing_asks_a_coordinator_in_a_way_that_may_end_the_process() -> None:
         if isinstance(node, ast.Attribute) and node.attr in unsafe
     }
     assert not found
+
+
+def test_names_of_tests_have_at_most_90_characters() -> None:
+    """A longer name states more than one property."""
+    sources = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    names = {
+        name: path for path, text in sources.items() for name in re.findall(r"^ *(?:async )?def (test_\w+)", text, re.M)
+    }
+    assert len(names) > 1_000
+    assert {name: path for name, path in names.items() if len(name) > 90} == {}
 
 
 def test_only_the_fixed_names_stand_at_the_top_level() -> None:

@@ -57,7 +57,7 @@ def test_a_second_label_is_doubled_as_long_as_the_window_reaches() -> None:
     assert join(waiting, "1", 6) is Reason.UNKNOWN_ID
 
 
-def test_a_label_for_an_event_that_came_with_its_own_is_doubled_once_any_event_has_waited() -> None:
+def test_a_second_label_is_doubled_once_any_event_of_the_stream_has_waited() -> None:
     waiting: Waiting[Word] = Waiting(5, MOST)
     waiting.labelled("1", 0)
     assert join(waiting, "1", 1) is Reason.UNKNOWN_ID and not waiting.events

@@ -42,7 +42,7 @@ def some_points(count: int, m: int = 4) -> np.ndarray:
     return points
 
 
-def test_a_curve_holds_the_answers_along_one_feature_and_nothing_where_there_is_no_point() -> None:
+def test_a_curve_has_the_predictions_at_its_points_and_nothing_elsewhere() -> None:
     model = Formula(three_classes, ("z", "x", "y"))
     rows = RNG.normal(size=(20, 3))
     rows[RNG.random(rows.shape) < 0.2] = np.nan

@@ -86,7 +86,7 @@ def test_all_topics_are_expanded_by_one_command_or_none_is(kafka: str, prefix: s
 
 
 @pytest.mark.slow
-def test_a_deployment_survives_more_partitions_and_reads_them_after_all_topics_were_expanded(
+def test_a_deployment_survives_more_partitions_and_reads_them_once_all_are_expanded(
     deploy: Callable[..., Deployment], tmp_path: Path
 ) -> None:
     deployment = deploy("model.name=linear", "topics.events=2", "topics.requests=2", "publish.every=50")

@@ -95,7 +95,7 @@ class Listening:
         self.failures.put(error)
 
 
-def test_every_seek_brings_the_message_at_its_offset_next_and_none_that_was_fetched_before(
+def test_every_seek_gives_the_message_at_its_offset_and_none_fetched_before(
     embedded: EmbeddedKafka, prefix: str
 ) -> None:
     link = embedded_topics(embedded, prefix, 2)
@@ -228,7 +228,7 @@ def test_what_a_broker_refuses_before_the_first_assignment_is_told(embedded: Emb
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
-def test_a_batch_that_inflates_to_too_much_is_replaced_and_the_messages_behind_it_are_read(
+def test_a_batch_that_inflates_too_far_is_replaced_and_later_messages_are_read(
     kafka: str, prefix: str, codec: str
 ) -> None:
     """The client gives up zstd, and inflates gzip; neither reaches a stage. Only a real Kafka stores such a batch."""

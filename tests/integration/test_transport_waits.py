@@ -116,7 +116,7 @@ def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_double
     assert list(dict.fromkeys(copied)) == sums, "in order; what was not acknowledged may come twice"
 
 
-def test_transactions_that_the_broker_ends_and_a_worker_that_is_told_to_end_while_it_waits(
+def test_transactions_that_the_broker_ends_and_a_worker_that_is_stopped_while_it_waits(
     local_broker: Callable[..., Kafka], prefix: str, tmp_path: Path
 ) -> None:
     """Only a broker ends transactions. One that it has ended is told from one that was replaced.

@@ -104,7 +104,7 @@ def test_no_variables_of_services_come_into_a_pod_and_workers_of_a_stage_are_spr
     assert preferred["podAffinityTerm"]["labelSelector"]["matchLabels"] == found
 
 
-def test_topics_are_made_before_the_learner_and_by_nothing_that_a_new_image_cannot_change() -> None:
+def test_topics_are_created_before_the_learner_by_what_a_new_image_can_change() -> None:
     (making,) = PODS["learner"]["initContainers"]
     assert making["args"] == ["topics", "create"]
     assert not of_kind("Job")

@@ -83,7 +83,7 @@ def test_a_role_that_there_is_not_is_refused() -> None:
     assert "--principal: expected ROLE=NAME, got 'learner'" in str(done.exception)
 
 
-def test_only_the_operator_may_read_the_settings_of_the_brokers_and_none_may_change_them() -> None:
+def test_only_the_operator_may_read_settings_of_brokers_and_no_role_may_change_them() -> None:
     """The doctor checks them. The name of the cluster is no argument of Kafka's tool."""
     (rule,) = (grant for grant in grants("p.") if grant.kind == "cluster")
     assert (rule.role, rule.operations) == ("operator", ("describe-configs",))

@@ -126,7 +126,7 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
     background
         the background rows.
     exact
-        whether the contributions are exact, but for rounding.
+        whether the contributions are exact, up to rounding.
     contributions
         the largest contributions, by their absolute values.
     others

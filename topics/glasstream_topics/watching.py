@@ -66,7 +66,7 @@ class Watched(msgspec.Struct, frozen=True):
     block
         number of consecutive rows that carry the information of one independent row.
     evidence
-        its evidence of a change, divided by what raises an alarm.
+        its evidence of a change, as a share of the limit that raises an alarm.
     detectable
         the smallest changes that are noticed; empty while the series is muted or calibrating.
     """

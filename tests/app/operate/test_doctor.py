@@ -99,7 +99,7 @@ def test_lag_without_a_worker_is_a_failure_only_where_the_stage_is_needed() -> N
     ("learner", "aggregator", "streams", "remedy"),
     [(0, 1, (), 1), (0, 1, (3,), 4), (1, 1, (), None), (2, 1, (), None), (None, 1, (), None), (1, None, (), None)],
 )
-def test_an_aggregator_in_a_later_epoch_than_the_learner_is_a_failure_with_the_epoch_to_start(
+def test_an_aggregator_in_a_later_epoch_is_a_failure_that_names_the_epoch_to_start(
     learner: int | None, aggregator: int | None, streams: tuple[int, ...], remedy: int | None
 ) -> None:
     """The aggregator follows a learner that is ahead, block by block."""

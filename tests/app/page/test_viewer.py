@@ -322,7 +322,7 @@ def test_each_verdict_has_an_advice_of_its_own_and_unknown_ones_are_named() -> N
     assert len({one["advice"] for one in message["incidents"]}) == len(VERDICTS) + 1
 
 
-def test_explained_events_have_the_facts_of_their_predictions_whichever_topic_is_read_first() -> None:
+def test_explained_events_have_their_predictions_whichever_topic_is_read_first() -> None:
     known = store()
     events = {seq: (attribution_record(seq, {"age": 0.5}), prediction_record(seq, 1.0, ts=seq)) for seq in (3, 4)}
     put(known, "attributions", events[3][0])

@@ -215,7 +215,7 @@ def test_the_penalty_makes_weights_smaller() -> None:
     assert np.square(large.weights).sum() < 0.5 * np.square(small.weights).sum()
 
 
-def test_the_same_settings_give_the_same_bits_and_another_seed_or_stream_other_random_starts() -> None:
+def test_equal_settings_give_equal_bits_and_other_seeds_or_streams_other_starts() -> None:
     x, y = cosines(300, 4)
     several = replace(QUICK, starts=3)
     first, again = (fit_map(x, y, several).map.embed(x) for _ in range(2))
@@ -286,7 +286,7 @@ def test_settings_out_of_range_are_refused_all_at_once() -> None:
     assert "expected beta > 0 and finite, got -1.0" in str(raised.value)
 
 
-def test_a_start_in_the_rows_gives_a_column_of_zeros_no_weight_and_one_from_n_0_1_keeps_it() -> None:
+def test_a_column_of_zeros_gets_no_weight_unless_the_start_is_drawn_from_n_0_1() -> None:
     x, y = cosines(300, 4, 2)
     x[:, 3] = 0.0
     within = fit_map(x, y, QUICK).map

@@ -120,7 +120,7 @@ def test_a_reference_without_targets_is_refused_for_the_quadratic_loss() -> None
         DriftIndicator.of(random_map(2, 3), np.zeros((9, 3)))
 
 
-def test_a_map_of_the_indicators_own_notices_a_direction_in_which_no_reference_row_varies() -> None:
+def test_the_indicators_own_map_sees_directions_in_which_no_row_varies() -> None:
     rows, later = generator(7).normal(size=(2, 200, 3))
     rows[:, 2] = 0.0
     y = np.abs(rows[:, 0]) + rows[:, 1]

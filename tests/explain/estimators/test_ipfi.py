@@ -261,7 +261,7 @@ def test_bounds_and_intervals_go_by_name() -> None:
     assert IncrementalPFI(loss="squared").interval() == {}
 
 
-def test_a_model_is_asked_only_from_the_start_on_and_a_compiled_copy_gives_what_it_gives() -> None:
+def test_a_model_predicts_only_from_the_start_on_and_equals_its_compiled_copy() -> None:
     model = linear_model.LinearRegression()
     live = LiveModel(model, snapshot_every=1)
     by_calling, by_copy = IncrementalPFI(model, reservoir=30), IncrementalPFI(live, reservoir=30)

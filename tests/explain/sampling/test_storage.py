@@ -180,7 +180,7 @@ def test_features_that_are_present_are_the_rows_own() -> None:
         np.testing.assert_array_equal(drawn[step][:, present], np.tile(rows[-1, present], (3, 1)))
 
 
-def test_at_a_branch_on_an_absent_feature_children_are_chosen_by_the_weight_they_have_seen() -> None:
+def test_at_a_branch_on_an_absent_feature_children_are_drawn_by_their_weights() -> None:
     rng = np.random.default_rng(5)
     high = rng.random(4_000) < 0.2
     rows = np.column_stack((high + 0.0, 10.0 * high + rng.normal(0, 0.1, 4_000), np.ones(4_000)))

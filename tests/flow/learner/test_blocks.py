@@ -254,7 +254,7 @@ def test_a_linear_model_learns_few_events_one_by_one() -> None:
     assert [stream.state.rows for one in log for stream in learner.consume(one)] == [1, 2, 3, 4, 5, 6, 15]
 
 
-def test_an_event_for_which_a_tree_predicts_too_large_a_number_is_rejected_and_not_learned(
+def test_an_event_whose_prediction_by_a_tree_is_too_large_is_rejected_and_not_learned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tests.support.eager.SPLITS", {"grace_period": 10_000, "leaf_prediction": "model"})

@@ -298,7 +298,7 @@ def test_a_source_gives_each_label_once_and_so_many_events_later() -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "features", "values"])
-def test_the_memory_and_the_checkpoint_of_waiting_events_do_not_grow_with_their_messages(kind: str) -> None:
+def test_memory_and_checkpoint_of_waiting_events_do_not_grow_with_their_messages(kind: str) -> None:
     """A text beyond limits.text and features beyond limits.features are not kept; what is kept has a limit."""
 
     def event(number: int) -> dict[str, Any]:

@@ -152,7 +152,7 @@ def test_the_learner_waits_when_it_can_forget_nothing_more() -> None:
     asyncio.run(run())
 
 
-def test_a_snapshot_of_a_predecessor_stays_until_the_first_row_of_the_next_version_is_known(tmp_path: Path) -> None:
+def test_a_predecessors_snapshot_stays_until_the_next_versions_first_row_is_known(tmp_path: Path) -> None:
     """Versions of a trained model count models, not rows."""
     file = tmp_path / "forest.onnx"
     file.write_bytes(exported("encoded forest"))

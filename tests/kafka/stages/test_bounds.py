@@ -40,7 +40,7 @@ def events(count: int, features: int, classes: int, end: int) -> list[bytes]:
     ("features", "classes", "more"),
     [(10, 10, ()), (16, 2, ()), (120, 0, ()), (21, 40, ("ipdp.points=50",)), (30, 2, ("isage.fresh=true",))],
 )
-def test_an_aggregator_that_stands_still_has_no_more_before_it_than_the_embedded_broker_keeps(
+def test_no_more_waits_for_a_stopped_aggregator_than_the_embedded_broker_keeps(
     features: int, classes: int, more: tuple[str, ...]
 ) -> None:
     settings = for_embedded(

@@ -122,9 +122,7 @@ def test_incidents_are_those_of_the_plain_loop_whatever_happens(
 
 @pytest.mark.parametrize("stage", ["learner", "aggregator", "novelty"])
 @pytest.mark.parametrize("point", CRASHES)
-def test_a_worker_that_dies_at_any_point_of_every_commit_has_a_successor_that_goes_on_exactly(
-    stage: str, point: str
-) -> None:
+def test_the_successor_of_a_worker_that_dies_at_any_point_of_a_commit_continues_exactly(stage: str, point: str) -> None:
     pipeline = Pipeline(settings(*WATCHED), explainers=1)
     values = log(42)
 

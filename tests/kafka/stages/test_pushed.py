@@ -102,7 +102,7 @@ def test_whatever_happens_the_records_are_those_of_the_plain_loop(
 @pytest.mark.parametrize("more", [(), UNLABELLED], ids=["rows", "entries"])
 @pytest.mark.parametrize("stage", ["learner", pytest.param("aggregator", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("point", CRASHES)
-def test_a_worker_that_dies_at_any_point_of_every_commit_has_a_successor_that_goes_on_exactly(
+def test_the_successor_of_a_worker_that_dies_at_any_point_of_a_commit_continues_exactly(
     tmp_path: Path, more: tuple[str, ...], stage: str, point: str
 ) -> None:
     pipeline = Pipeline(of(tmp_path, *more), explainers=1)
@@ -190,7 +190,7 @@ def test_a_model_whose_trial_ends_badly_is_a_dead_letter_and_stays_refused(tmp_p
     assert "it was refused before" in refusal(successor, models.digest(data))
 
 
-def test_while_a_model_is_tried_the_partition_says_so_and_uses_none_of_the_loops_threads(tmp_path: Path) -> None:
+def test_a_partition_reports_the_trial_of_a_model_and_uses_no_thread_of_the_loop(tmp_path: Path) -> None:
     data = exported(THIRD)
     records = dict(models.split(data))
     began, over = threading.Event(), threading.Event()
@@ -324,7 +324,7 @@ def test_texts_have_the_same_codes_in_the_stream_and_in_the_new_model(tmp_path: 
     assert explained.tolist() == said and said[0] != said[2]
 
 
-def test_a_state_that_was_saved_at_the_mark_has_the_model_and_does_not_use_the_mark_again(tmp_path: Path) -> None:
+def test_a_state_saved_at_the_mark_has_the_model_and_ignores_the_mark(tmp_path: Path) -> None:
     records = dict(models.split(exported(THIRD)))
     pushed, settings = PushedModels(lambda one: file_of(one, records)), of(tmp_path)
     first = PartitionLearner(0, settings, models=pushed)

@@ -72,7 +72,7 @@ def test_whoever_is_killed_has_a_successor_that_goes_on_exactly(lost: bool, seco
 
 
 @pytest.mark.parametrize("commit", range(1, 5))
-def test_a_state_that_was_saved_at_the_mark_brings_back_no_snapshot_of_the_epoch_that_it_ends(
+def test_a_state_saved_at_the_mark_restores_no_snapshot_of_the_ended_epoch(
     commit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The successor finds an aggregator that has left the epoch, and ends it before it has sent anything."""

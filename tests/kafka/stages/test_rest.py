@@ -85,7 +85,7 @@ def test_killed_among_streams_that_rest_it_says_the_same(seed: int) -> None:
         assert dict(cluster.published) == expected, commit
 
 
-def test_a_checkpoint_at_rest_comes_when_a_stream_has_changed_and_none_was_made_for_long(
+def test_a_changed_stream_at_rest_gets_a_checkpoint_if_its_last_one_is_old(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 1_000.0

@@ -223,7 +223,7 @@ AFTER = {b"": b"2"}
 @pytest.mark.parametrize(
     ("found", "written_again"), [(STATE, 1), (AFTER, 0), ({b"": b"1"}, None), ({**STATE, b"t": b"y"}, None)]
 )
-def test_a_producer_that_the_broker_has_replaced_is_opened_anew_and_nothing_is_written_twice(
+def test_a_replaced_producer_is_opened_again_and_nothing_is_written_twice(
     monkeypatch: pytest.MonkeyPatch, found: dict[bytes, bytes], written_again: int | None
 ) -> None:
     """The state shows whether the transaction was committed, and whether another worker has written."""

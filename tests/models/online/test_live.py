@@ -190,7 +190,7 @@ def wide_forest() -> LiveModel:
 FEATURES = [f"t{n}" for n in range(120)]
 
 
-def test_a_checkpoint_that_states_too_many_trees_refuses_events_before_they_ask_for_memory() -> None:
+def test_a_checkpoint_with_too_many_trees_refuses_events_before_memory_is_allocated() -> None:
     """What the trees hold does not grow, but the room for the next event is a product of the stated sizes."""
     frame = frames.decode(wide_forest().to_bytes(), checkpoint.KIND, checkpoint.VERSION)
 

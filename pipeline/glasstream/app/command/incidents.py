@@ -35,9 +35,9 @@ _SIZES = (
 def incidents(stream: str | None, watching: bool, as_json: bool, data: Path | None, **common: Any) -> int:
     """List the incidents on the topic `incidents`, each as of its newest record.
 
-    A sentence about each follows the table: what changed, when it began, and how it affected the loss; and a suggestion
-    what to do. An incident is open, over (the series are as before), or normal (later rows are compared with the rows
-    since the change).
+    Below the table, a sentence about each incident reports what changed, when it began, and how it affected the loss,
+    and suggests what to do. An incident is open, over (the series are as before), or normal (later rows are compared
+    with the rows since the change).
 
     With --watching, list instead how the features of each stream are watched, as of the newest record on the topic
     `watching`: whether they are muted, what is pending, and the smallest lasting changes that would be noticed.

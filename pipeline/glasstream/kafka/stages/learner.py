@@ -372,7 +372,7 @@ class LearnerTask:
             if logged(self.bounds_hit):
                 log.warning(
                     "stream %r is too far ahead of the aggregator at row %d: dropping old snapshots (%d so far); rows "
-            "that need them will not be explained",
+                    "that need them will not be explained",
                     learner.stream, learner.state.rows, self.bounds_hit,
                 )  # fmt: skip
 
