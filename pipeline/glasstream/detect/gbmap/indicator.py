@@ -18,7 +18,7 @@ from glasstream.detect.gbmap.fit import fit_map
 from glasstream.detect.gbmap.map import BoostedMap, start_values, sum_learners
 from glasstream.detect.gbmap.neighbours import Neighbours
 from glasstream.detect.gbmap.rows import Floats, as_column, as_matrix, is_whole
-from glasstream.detect.gbmap.settings import SENSITIVE, GbmapSettings
+from glasstream.detect.gbmap.settings import SENSITIVE, GbmapSettings, least_held
 
 NEIGHBOURS: Final = 5
 """Number of neighbours k in the paper's experiments (003, 4.5)."""
@@ -176,15 +176,6 @@ class Threshold:
     def flags(self, indicators: Floats) -> npt.NDArray[np.bool_]:
         """Return whether each indicator exceeds the threshold, bool[n]."""
         return indicators > self.value
-
-
-def least_held(rate: float) -> int:
-    """Return the number of held-out rows that `calibrate` needs for a rate.
-
-    >>> least_held(0.01), least_held(0.1)
-    (99, 9)
-    """
-    return ceil(1 / rate - 1 - 1e-9)
 
 
 def calibrate(indicators: npt.ArrayLike, rate: float) -> Threshold:

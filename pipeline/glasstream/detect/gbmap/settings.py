@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import ceil, isfinite
 from typing import Final, Literal
 
 from glasstream.base.errors import SettingsError
@@ -121,3 +121,12 @@ PRESETS: Final[Mapping[str, GbmapSettings]] = {
     "paper-scaling": PAPER_SCALING,
     "paper-features": PAPER_FEATURES,
 }
+
+
+def least_held(rate: float) -> int:
+    """Return the number of held-out rows from which `glasstream.detect.gbmap.indicator.calibrate` finds a threshold.
+
+    >>> least_held(0.01), least_held(0.1)
+    (99, 9)
+    """
+    return ceil(1 / rate - 1 - 1e-9)

@@ -15,8 +15,9 @@ from glasstream.base.draws import permute, stream_key
 from glasstream.base.errors import InputError, ModelError
 from glasstream.detect.gbmap.encoding import Encoding, scale_of
 from glasstream.detect.gbmap.fit import fit_map
-from glasstream.detect.gbmap.indicator import calibrate, least_held
+from glasstream.detect.gbmap.indicator import calibrate
 from glasstream.detect.gbmap.rows import Floats
+from glasstream.detect.gbmap.settings import least_held
 from glasstream.detect.novelty.scorer import Scorer, encode, held_against, measured, no_map
 from glasstream.detect.novelty.settings import NoveltySettings
 

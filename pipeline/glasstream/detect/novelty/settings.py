@@ -7,8 +7,7 @@ from msgspec import Meta, Struct
 from glasstream.base.changes import ChangesNothing, ChangesNovelty
 from glasstream.base.errors import SettingsError
 from glasstream.detect.drift.detector import Parameters
-from glasstream.detect.gbmap.indicator import least_held
-from glasstream.detect.gbmap.settings import GbmapSettings
+from glasstream.detect.gbmap.settings import GbmapSettings, least_held
 
 _Positive = Annotated[int, Meta(ge=1)]
 _Natural = Annotated[int, Meta(ge=0)]
