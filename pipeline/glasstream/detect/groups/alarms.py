@@ -57,6 +57,10 @@ class _Rates(NamedTuple):
     since: Floats
     since_of: Floats
 
+    def part(self, begin: int, end: int) -> "_Rates":
+        """Return some of the rates."""
+        return _Rates(*(one[:, begin:end] for one in self))
+
 
 class Alarms:
     """Which claims there are after some rows of a stream.
@@ -95,17 +99,32 @@ class Alarms:
         (first, places), present = compared(marks), np.flatnonzero(now[number, :, 0])
         if not places or not len(present):
             return []
-        room = now.shape[1], len(classes)
-        counts = np.array([padded(mark.counts, *room)[number] for mark in marks], np.float64)[:, present]
-        before, since = counts[places] - counts[first], now[number, present] - counts[places]
+        every = [padded(mark.counts, now.shape[1], len(classes)) for mark in marks]
+        counts = np.array([one[number] for one in (*every, now)], np.float64)[:, present]
+        rates = _rates(*_of_classes(counts, len(classes)), first, places)
+        if not self._moved(rates):
+            return []
         starts, values = [marks[place] for place in places], [values[place] for place in present.tolist()]
-        found = list(self._errors(starts, _errors(before, since), name, values, bool(classes)))
+        found = list(self._errors(starts, rates.part(0, 1), name, values, bool(classes)))
         if classes and len(values) > 1:
-            sets = _parity(before, since, len(classes)), _odds(before, since, len(classes))
-            for kind, rates in enumerate(sets):
-                alarm = self._difference(starts, rates, kind, name, values, classes)
+            shown = (rates.before.shape[1] - 1) // 3
+            for kind, (begin, end) in enumerate(((1, 1 + shown), (1 + shown, 1 + 3 * shown))):
+                alarm = self._difference(starts, rates.part(begin, end), kind, name, values, classes)
                 found += [] if alarm is None else [alarm]
         return found
+
+    def _moved(self, rates: _Rates) -> bool:
+        """Return whether rates have moved so far that the move of one, or the difference of two, can be clear.
+
+        The square of a difference, in standard errors, is at most the sum of those of its two rates.
+        """
+        (before, variance), (since, other) = (
+            _mean(*part) for part in ((rates.before, rates.before_of), (rates.since, rates.since_of))
+        )
+        squares = np.square(since - before) / (variance + other)
+        squares[np.minimum(rates.before_of, rates.since_of) < self._least] = 0.0
+        squares.sort(axis=-1)
+        return bool((squares[..., -2:].sum(axis=-1) >= self._share).any())
 
     def _errors(
         self, starts: Sequence[Mark], rates: _Rates, name: str, values: Sequence[str], classified: bool
@@ -238,10 +257,16 @@ def _clearness(s: Floats, n: Floats) -> Floats:
     Half of it is about the logarithm of the largest likelihood ratio, which is above that of the evidence. The other
     half is a reserve: this is no bound.
     """
+    rates, variances = _mean(s, n)
+    excess = rates.sum(axis=-1) - n.shape[-1] / 2.0
+    return np.asarray(np.where(excess > 0.0, excess * excess / variances.sum(axis=-1), -np.inf))
+
+
+def _mean(s: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Return rates and their variances, which are not 0."""
     full = np.maximum(n, 1.0)
     smooth = (s + 0.5) / (full + 1.0)
-    excess = (s / full).sum(axis=-1) - n.shape[-1] / 2.0
-    return np.asarray(np.where(excess > 0.0, excess * excess / (smooth * (1.0 - smooth) / full).sum(axis=-1), -np.inf))
+    return s / full, smooth * (1.0 - smooth) / full
 
 
 def _cells(*parts: tuple[Floats, Floats, bool]) -> tuple[Floats, Floats]:
@@ -259,33 +284,24 @@ def _extremes(rates: Floats) -> tuple[Floats, Counts, Counts]:
     return difference, high.argmax(axis=-1), low.argmin(axis=-1)
 
 
-def _errors(before: Floats, since: Floats) -> _Rates:
-    return _Rates(*(one[..., place][:, None] for one in (before, since) for place in (1, 0)))
-
-
-def _classes(counts: Floats, classes: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return rows, predictions, labels and hits as (marks, classes, values); of two classes, the first one only."""
-    rows, parts = counts[..., 0][:, None], np.swapaxes(counts[..., 2:], 1, 2)
+def _of_classes(counts: Floats, classes: int) -> tuple[Floats, Floats]:
+    """Return successes and rows of all rates as (marks, rates, values): errors, then selections, true positives and
+    false positives of each class; of two classes, those of the first one only.
+    """
+    rows, errors, parts = counts[:, None, :, 0], counts[:, None, :, 1], np.swapaxes(counts[..., 2:], 1, 2)
     shown = 1 if classes == 2 else classes
     predicted, actual, hits = (parts[:, place * classes : place * classes + shown] for place in range(3))
-    return np.broadcast_to(rows, predicted.shape), predicted, actual, hits
-
-
-def _parity(before: Floats, since: Floats, classes: int) -> _Rates:
-    """Return the selection rates."""
-    (rows, predicted, _, _), (rows_since, since_predicted, _, _) = (
-        _classes(counts, classes) for counts in (before, since)
+    of_class = np.repeat(rows, shown, axis=1)
+    return (
+        np.concatenate([errors, predicted, hits, predicted - hits], axis=1),
+        np.concatenate([rows, of_class, actual, of_class - actual], axis=1),
     )
-    return _Rates(predicted, rows, since_predicted, rows_since)
 
 
-def _odds(before: Floats, since: Floats, classes: int) -> _Rates:
-    """Return the true positive rates and then the false positive rates."""
-    found = []
-    for counts in (before, since):
-        rows, predicted, actual, hits = _classes(counts, classes)
-        found += [np.concatenate([hits, predicted - hits], axis=1), np.concatenate([actual, rows - actual], axis=1)]
-    return _Rates(*found)
+def _rates(successes: Floats, sizes: Floats, first: Sequence[int], places: Sequence[int]) -> _Rates:
+    """Return rates between two marks, and from the later one to the last row."""
+    before, since = ((one[places] - one[first], one[-1] - one[places]) for one in (successes, sizes))
+    return _Rates(before[0], since[0], before[1], since[1])
 
 
 def _text(what: str, before: float, after: float, mark: Mark, strength: float, more: str = "") -> str:
