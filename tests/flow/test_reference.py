@@ -12,9 +12,10 @@ from glasstream.app.configuration import load
 from glasstream.detect.incidents.watch import Rows
 from glasstream.flow.aggregator import incidents
 from glasstream.flow.reference import Reference
-from glasstream_topics import events
+from glasstream_topics import events, groups
 from glasstream_topics.incidents import Incident
 from tests.support.counting_watch import EVERY, LASTS, CountingWatch
+from tests.support.late_labels import apart, delays
 from tests.support.mixed_streams import BASE, ROWS, mixed
 
 
@@ -187,3 +188,21 @@ def test_numbers_of_any_size_stop_nothing(loss: str) -> None:
     newest = orjson.loads(found["importance"][-1])
     assert newest["row"] > 250
     assert all(feature["value"] is not None for feature in newest["features"].values())
+
+
+def test_a_group_that_suffers_is_named_to_the_end_of_the_flow_with_late_labels() -> None:
+    """From event 1,500 on, the labels of a group follow another rule. The group is in `meta`, hidden from the model."""
+    source = np.random.default_rng(3)
+    made = []
+    for number, (a, woman) in enumerate(zip(source.random(2000), source.random(2000) < 0.4, strict=True)):
+        label = (a > 0.5) != (bool(woman) and number >= 1500)
+        made.append({"id": str(number), "x": {"a": float(a)}, "y": label, "meta": {"sex": "f" if woman else "m"}})
+    given = ("model.name=linear", "explain.methods=ipfi", "explain.start=1900", "groups.by=sex", "groups.every=100")
+    late = apart(made, delays("random:40", len(made)))
+    found = published(late, 300, *given)
+    records = list(map(groups.decode, found["groups"]))
+    told = [(record.total.rows, alarm) for record in records for alarm in record.alarms]
+    first, alarm = told[0]
+    assert 1500 < first <= 1900 and abs(alarm.row - 1500) <= 200 and alarm.groups == ["f"]
+    assert alarm.measure == "accuracy" and alarm.text.startswith("accuracy of sex = 'f' fell from ")
+    assert published(late, 37, *given)["groups"] == found["groups"]
