@@ -112,7 +112,13 @@ def check_the_model_is_not_taught(case: Explaining) -> None:
     model = known_model(case.task)
     explainer = case.beside(model)
     _told(explainer, case.stream())
-    expect(model.taught == 0, explainer, "the model not to be taught", f"{model.taught} times", "only ask the model")
+    expect(
+        model.taught == 0,
+        explainer,
+        "the model not to be trained",
+        f"{model.taught} times",
+        "only predict with the model",
+    )
 
 
 def check_events_are_not_changed(case: Explaining) -> None:
@@ -139,7 +145,9 @@ def check_none_is_the_same_as_absent(case: Explaining) -> None:
         met |= dict.fromkeys(x)
         written_out.append((x | {name: None for name in met if name not in x}, y))
     told = _told(case.beside(), written_out)
-    _same(case, told, case.told, "None to say the same as a feature left out", "leave None out at the door")
+    _same(
+        case, told, case.told, "None to have the same effect as a feature left out", "leave None out before explaining"
+    )
 
 
 def check_a_feature_the_model_ignores_has_importance_zero(case: Explaining) -> None:
@@ -274,7 +282,7 @@ def _refuses(explainer: Any, event: tuple[Mapping[str, Any], Any]) -> bool:
     except Exception as error:
         raise CheckFailed(
             f"{type(explainer).__name__}: expected an event that cannot be used to be refused by an error of "
-            f"glasstream.base.errors, got {type(error).__name__}: {error}; say what was expected and what came"
+            f"glasstream.base.errors, got {type(error).__name__}: {error}; state what was expected and what was found"
         ) from error
     return False
 

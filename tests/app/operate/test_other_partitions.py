@@ -74,7 +74,7 @@ def test_state_letters_and_marks_are_as_the_topics_hold_them(embedded: EmbeddedK
     settings = deployed(embedded, counts)
     found = state(settings)
     assert [one.stream for one in found.streams] == ["s"] and not found.notes
-    assert f"has {counts(events.TOPIC.name)} partitions, but the settings say 4" in found.mismatches[0]
+    assert f"has {counts(events.TOPIC.name)} partitions, but the settings require 4" in found.mismatches[0]
     assert len(found.mismatches) == (1 if counts is most else 7)
     one, _ = known(found, "s")
     assert one.partition == PARTITION and one.behind == 10

@@ -200,7 +200,7 @@ def test_a_field_that_is_the_same_in_all_selected_documents_is_no_feature() -> N
         ({"labels_topics": "l"}, "intake.labels_id: expected the field"),
         (
             {"labels_topics": "loans", "labels_id": "i", "labels_target": "y"},
-            "expected conditions that tell events and labels of loans apart",
+            "expected conditions that separate events and labels of loans",
         ),
         (
             {

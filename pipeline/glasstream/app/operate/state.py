@@ -187,8 +187,8 @@ def committed(settings: Settings) -> Committed:
     counts = {name: found[topic(settings, name)] for name in wanted}
     values = latest(link, [(topic(settings, name), number) for name in COMMITTED for number in range(counts[name])])
     mismatches = [
-        f"{topic(settings, name)} has {counts[name]} partitions, but the settings say {number}; `glasstream doctor` "
-        "shows the remedy"
+        f"{topic(settings, name)} has {counts[name]} partitions, but the settings require {number}; "
+        "`glasstream doctor` shows the remedy"
         for name, number in wanted.items()
         if counts[name] != number
     ]

@@ -108,7 +108,7 @@ class Children:
         child.process = None
         child.deaths += 1
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code} ({_name(code)})"
-        why = "its last lines above say why"
+        why = "its last lines above give the reason"
         if code == -signal.SIGKILL:
             why = "by a user, or by the kernel because memory ran out (see dmesg)"
         if child.stage == PAGE:

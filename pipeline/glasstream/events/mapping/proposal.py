@@ -196,7 +196,7 @@ def doubts(
     if target is not None and _are_apart(target, features, documents):
         yield (
             f"{target.name}: is probably in other messages than the features; read labels from their topic "
-            "(labels_topics); if both are on this topic, tell them apart (where, labels_where)"
+            "(labels_topics); if both are on this topic, separate them (where, labels_where)"
         )
 
 

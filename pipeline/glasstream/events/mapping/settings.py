@@ -99,7 +99,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Format of the messages with labels. If unset, that of the events.
     labels_where
         Conditions of the documents that are labels, as in `where`. A topic can have both events and labels if both
-        settings tell them apart.
+        settings separate them.
     labels_id
         Field with the id of the event that a label belongs to, or ``@key``.
     labels_target
@@ -197,7 +197,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ]
         if twice := ", ".join(sorted(set(self.labels_sources) & set(self.sources))):
             if self.where is None or self.labels_where is None:
-                found.append(f"where, labels_where: expected conditions that tell events and labels of {twice} apart")
+                found.append(f"where, labels_where: expected conditions that separate events and labels of {twice}")
             if self.labels_format not in (None, self.format):
                 found.append(f"labels_format: expected {self.format}, the format of the events of {twice}")
         if self.labels_stream is None and self.stream == "@topic" and len(self.sources) != 1:

@@ -183,7 +183,8 @@ POSTS: Final = _counter(
     "webhook_posts", "Requests of this worker to the webhook: ok, refused (3xx, most 4xx), or failed.", "outcome"
 )
 INCIDENTS_SKIPPED: Final = _counter(
-    "incidents_skipped", "Incidents that this worker did not deliver, because the webhook refused them for good."
+    "incidents_skipped",
+    "Incidents that this worker did not deliver, because the webhook refused them `notify.attempts` times.",
 )
 
 ALL: Final[tuple[Metric, ...]] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

@@ -311,7 +311,7 @@ def _reshape(translation: _Translation, node: Any, values: Attributes) -> list[_
 
 def _concat(translation: _Translation, node: Any, values: Attributes) -> list[_Tensor]:
     if values.get("axis") not in (1, -1):
-        raise NotCompilable("only columns can be put beside each other")
+        raise NotCompilable("only columns can be concatenated")
     return [[column for name in node.input for column in translation.columns(name)]]
 
 
