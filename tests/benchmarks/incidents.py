@@ -74,7 +74,8 @@ from scipy.stats import chi2, ks_2samp, norm, spearmanr
 
 from glasstream.app.configuration import load
 from glasstream.base.draws import stream_key
-from glasstream.detect.incidents.series import Series
+from glasstream.detect.incidents.detectable import integrals_of_gains, would_notice
+from glasstream.detect.incidents.series import Name, Series
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
 from glasstream.events.sources.bundled import BUNDLED_ROWS, BundledStream
 from glasstream.flow.reference import Reference
@@ -506,6 +507,8 @@ class Grade(NamedTuple):
     false_loss: bool
     """Whether the sentence says that the loss rose or fell although it did not."""
     summary: str
+    noticeable: bool | None = None
+    """Whether the watch would notice what the inputs and labels do since the fault; None in former results."""
 
 
 class Usual(NamedTuple):
@@ -553,8 +556,24 @@ def graded_fault(fault: Fault, scene: Scene, task: tuple[str, str, str, int, flo
     return Grade(
         fault.kind, fault.severity, name, order, model, seed, graded(last, fault, broken(scene, fault)), matters,
         opened[0].row - AT if opened else None, last is not None and false_loss(last, rows, at),
-        "" if last is None else last.summary,
+        "" if last is None else last.summary, noticeable(rows, at, name, seed, budget),
     )  # fmt: skip
+
+
+def noticeable(rows: Rows, at: int, name: str, seed: int, budget: float) -> bool:
+    """Return whether the sizes that the watch states at the fault say that an input or the labels will be noticed."""
+    watch, integrals = IncidentWatch(name, 0, seed, budget), integrals_of_gains()
+    arrays = {key: value[:at] for key, value in rows._asdict().items() if isinstance(value, np.ndarray)}
+    list(watch.update(rows._replace(**arrays, times=rows.times[:at])))
+    values = np.column_stack([rows.target, rows.inputs])[at:]
+    muted = set(watch.series.muted)
+    for place in range(1 + len(watch.names)) if watch.alarm is None else ():
+        one = Name("input", place - 1) if place else Name("label", 0)
+        before, need = watch.series.histogram(one), float(np.log(watch.series.need(one)))
+        since = before.shares_of(values[:, place])
+        if place - 1 not in muted and would_notice(before, since, need, len(values), integrals):
+            return True
+    return False
 
 
 def false_loss(record: Incident, rows: Rows, at: int) -> bool:
@@ -587,6 +606,8 @@ def tally(chosen: list[Grade]) -> dict[str, Any]:
         "%": [round(100 * counts[grade] / max(1, len(chosen))) for grade in ("right", "partly", "wrong", "missed")],
         "delay": float(np.median(delays)) if delays else None,
         "loss": sum(one.false_loss for one in chosen),
+        "missed though noticeable": sum(one.grade == "missed" and one.noticeable is True for one in chosen),
+        "noticeable": sum(one.noticeable is True for one in chosen),
     }
 
 

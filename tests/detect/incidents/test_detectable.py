@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glasstream.detect.incidents import betting, detectable
-from glasstream.detect.incidents.detectable import HORIZONS, Smallest, smallest
+from glasstream.detect.incidents.detectable import HORIZONS, Smallest, smallest, would_notice
 from glasstream.detect.incidents.histogram import Histogram
 from glasstream.detect.incidents.series import Name
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
@@ -160,3 +160,19 @@ def test_a_series_of_few_or_equal_values_has_no_size_that_is_not_there() -> None
     counts[2] = 2_000.0
     constant = smallest(Histogram(edges, counts, nothing, nothing, 1), 15.0, 1_000, numbers=True, integrals=INTEGRALS)
     assert 0.0 < constant.outside < 0.2 and np.isnan(constant.inside) and np.isnan(constant.shift)
+
+
+def test_a_change_to_given_shares_is_noticed_from_the_smallest_size_on() -> None:
+    """Both ask the same bets, one of them with the other bins as two."""
+    name, rows = Name("input", 0), HORIZONS[0]
+    for kind in KINDS:
+        series = _watch(kind, 0).series
+        before, need = series.histogram(name), float(np.log(series.need(name)))
+        size = smallest(before, need, rows, numbers=True, integrals=INTEGRALS).outside
+        for part, noticed in ((1.05, True), (0.9, False)):
+            since = (1.0 - part * size) * before.shares
+            since[2 * len(before.edges) + 1] += part * size
+            missing = (1.0 - part * size) * before.shares
+            missing[0] += part * size
+            found = [would_notice(before, shares, need, rows, INTEGRALS) for shares in (since, missing)]
+            assert all(found) is noticed

@@ -79,6 +79,21 @@ def smallest(before: Histogram, need: float, rows: int, *, numbers: bool, integr
     )
 
 
+def would_notice(before: Histogram, since: Floats, need: float, rows: int, integrals: Floats) -> bool:
+    """Return whether a change to other shares of the bins is typically noticed within a number of rows.
+
+    Parameters
+    ----------
+    since
+        (BINS,) shares of the values since the change.
+
+    See `smallest` for the others.
+    """
+    if before.total <= KNOWN:
+        return False
+    return bool(noticed(integrals, before.shares, since, before.total, float(before.block), need, float(rows)))
+
+
 @kernel
 def integrals_of_gains():  # type: ignore[no-untyped-def]
     """Return (VALUE_BETS, cells + 1) the integral of each bet's gain over ranks from 0 to the end of each cell."""
