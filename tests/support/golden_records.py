@@ -77,7 +77,7 @@ def group_record(*, regression: bool = False) -> bytes:
     )
     alarms = [groups.Alarm(measure, ["f"], 600, 603, *values, 4.0, text)]  # type: ignore[arg-type]
     if not regression:
-        text = f"demographic_parity_difference of sex rose from 0.125 to 0.25 since row 600 {odds}"
+        text = f"demographic parity difference of sex rose from 0.125 to 0.25 since row 600 {odds}"
         parity = ("demographic_parity_difference", ["f", "m"], 600, 603, 0.125, 0.25, 4.0, text)
         alarms.append(groups.Alarm(*parity, "paid", "selection_rate"))  # type: ignore[arg-type]
     return groups.encode(

@@ -153,7 +153,7 @@ def test_a_difference_that_grows_is_named_with_class_rate_and_both_groups() -> N
         assert value == pytest.approx(abs(rates[0] - rates[1]), abs=1e-12)
     _, odds = found["equalized_odds_difference"]
     assert odds.rate in ("true_positive_rate", "false_positive_rate") and {*odds.groups} == {"f", "m"}
-    assert f"equalized_odds_difference of sex rose from {odds.before:.3f} to {odds.after:.3f}" in odds.text
+    assert f"equalized odds difference of sex rose from {odds.before:.3f} to {odds.after:.3f}" in odds.text
 
 
 def test_a_change_of_all_groups_alike_raises_no_difference() -> None:

@@ -208,10 +208,10 @@ class Alarms:
         groups = [values[int(high[place])], values[int(low[place])]]
         rising = [float(part[place] / of[place]) for part, of, _ in since]
         measure = _DIFFERENCES[kind]
-        text = _text(
-            f"{measure} of {name} rose", float(then[place]), float(after[place]), mark, strength,
-            f": the {rate} of {chosen!r} is {rising[0]:.3f} for {groups[0]!r} and {rising[1]:.3f} for {groups[1]!r}",
-        )  # fmt: skip
+        of = " and ".join(f"{value:.3f} for {group!r}" for value, group in zip(rising, groups, strict=True))
+        what = f"{measure.replace('_', ' ')} of {name} rose"
+        more = f": the {rate.replace('_', ' ')} of {chosen!r} is {of}"
+        text = _text(what, float(then[place]), float(after[place]), mark, strength, more)
         return Alarm(
             measure, groups, mark.row, mark.seq, float(then[place]), float(after[place]), strength, text, chosen, rate
         )

@@ -51,6 +51,7 @@ function drawn(of) {
     column.scope = "col";
     column.textContent = name;
     column.title = title;
+    if (name !== of.attribute) column.className = "number";
     head.append(column);
   }
   const body = table.createTBody();
