@@ -67,5 +67,5 @@ def test_a_place_that_cannot_be_written_is_an_error(broker: EmbeddedKafka, form:
 
 
 def test_an_internal_topic_has_no_table(broker: EmbeddedKafka, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"expected one of predictions, .*, got 'snapshots'"):
+    with pytest.raises(InputError, match=r"expected one of predictions, groups, importance, .*, got 'snapshots'"):
         exported(broker, tmp_path / "rows", "snapshots")

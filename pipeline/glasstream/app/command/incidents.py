@@ -1,7 +1,7 @@
 """`glasstream incidents`: list the incidents of streams and their models."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -10,11 +10,17 @@ from glasstream.app.terminal import say, standard_console, table
 from glasstream_topics.incidents import VERDICTS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from msgspec import Struct
     from rich.table import Table
 
     from glasstream.flow.settings import Settings
+    from glasstream_topics.consume import Reader
     from glasstream_topics.incidents import Affected, Incident
     from glasstream_topics.watching import Watching
+
+T = TypeVar("T", bound="Struct")
 
 _COLUMNS = ("stream", "number", "status", "since", "time", "verdict", "features", "loss")
 _NUMBERS = ("number", "since")
@@ -67,20 +73,10 @@ def _list_watching(settings: "Settings", stream: str | None, *, as_json: bool) -
     from glasstream_topics import consume
 
     newest: dict[tuple[str, bool], Watching] = {}
-    with consume.watching(
-        settings.broker,
-        prefix=settings.prefix,
-        streams=stream,
-        follow=False,
-        damaged="skip",
-        kafka=settings.kafka,
-    ) as records:
-        for record in records:
-            former = newest.get((record.stream, record.unlabelled))
-            if former is None or record.epoch >= former.epoch:
-                newest[record.stream, record.unlabelled] = record
-    if records.damaged:
-        say(f"skipped records of {settings.prefix}watching that cannot be read: {records.damaged:,}", err=True)
+    for record in _read("watching", consume.watching, settings, stream):
+        former = newest.get((record.stream, record.unlabelled))
+        if former is None or record.epoch >= former.epoch:
+            newest[record.stream, record.unlabelled] = record
     console = standard_console()
     for _, one in sorted(newest.items()):
         if as_json:
@@ -126,7 +122,18 @@ def _newest(settings: "Settings", stream: str | None) -> "list[Incident]":
     from glasstream_topics import consume
 
     newest_epochs: dict[str, tuple[int, dict[int, Incident]]] = {}
-    with consume.incidents(
+    for record in _read("incidents", consume.incidents, settings, stream):
+        epoch, found = newest_epochs.get(record.stream, (-1, {}))
+        if record.epoch > epoch:
+            newest_epochs[record.stream] = record.epoch, {record.incident: record}
+        elif record.epoch == epoch:
+            found[record.incident] = record
+    return [one for _, (_, found) in sorted(newest_epochs.items()) for _, one in sorted(found.items())]
+
+
+def _read(name: str, opened: "Callable[..., Reader[T]]", settings: "Settings", stream: str | None) -> "Iterator[T]":
+    """Yield the records of a topic up to its end, and report how many could not be read."""
+    with opened(
         settings.broker,
         prefix=settings.prefix,
         streams=stream,
@@ -134,15 +141,9 @@ def _newest(settings: "Settings", stream: str | None) -> "list[Incident]":
         damaged="skip",
         kafka=settings.kafka,
     ) as records:
-        for record in records:
-            epoch, found = newest_epochs.get(record.stream, (-1, {}))
-            if record.epoch > epoch:
-                newest_epochs[record.stream] = record.epoch, {record.incident: record}
-            elif record.epoch == epoch:
-                found[record.incident] = record
+        yield from records
     if records.damaged:
-        say(f"skipped records of {settings.prefix}incidents that cannot be read: {records.damaged:,}", err=True)
-    return [one for _, (_, found) in sorted(newest_epochs.items()) for _, one in sorted(found.items())]
+        say(f"skipped records of {settings.prefix}{name} that cannot be read: {records.damaged:,}", err=True)
 
 
 def _table(found: "list[Incident]") -> "Table":

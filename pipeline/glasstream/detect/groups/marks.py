@@ -39,7 +39,7 @@ _FORM: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What was known at a row."""
+    """The counts of all groups at a row."""
 
     run: int
     """Number of runs since the warm-up."""

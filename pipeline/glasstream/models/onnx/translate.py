@@ -444,19 +444,19 @@ def _linear(translation: _Translation, node: Any, values: Attributes) -> list[_T
 
 
 def _reaches(translation: _Translation) -> list[float]:
-    """Return for each column a bound of its numbers, if those of the features were at most 1."""
+    """Return for each column a bound of its numbers, if those of the features were at most 1; NaN if one is NaN."""
     found = [1.0] * translation.width
     for kind, source, other, number, divisor, first, last in translation.steps:
         reach = found[int(source)]
         if kind in (transform.CONSTANT, transform.LOOKED_UP):
             table = translation.known[int(first) : int(last)]
-            reach = max(abs(number), *(abs(code) for _, code in table), 0.0)
+            reach = float(np.max(np.abs([number, *(code for _, code in table)])))
         elif kind == transform.SCALED_SINGLE:
             reach = (reach + abs(number)) * abs(divisor)
         elif kind == transform.DIVIDED_SINGLE:
             reach = reach / abs(divisor) if divisor else inf
         elif kind == transform.FIRST_OF:
-            reach = max(reach, found[int(other)])
+            reach = float(np.maximum(reach, found[int(other)]))
         found.append(reach)
     return found
 
