@@ -15,6 +15,7 @@ import orjson
 from glasstream_topics import (
     attributions,
     checkpoints,
+    comparisons,
     contributions,
     drift,
     effects,
@@ -350,6 +351,32 @@ def watching_record() -> bytes:
     )
 
 
+def comparison() -> comparisons.Comparison:
+    return comparisons.Comparison(
+        schema_version=1,
+        epoch=1,
+        stream="loans",
+        seq=5_012,
+        other=comparisons.Other("fixed.", "loans", 0, 17),
+        loss="absolute",
+        scale=500.0,
+        start=12,
+        rows=5_000,
+        left_out=1,
+        own_loss=20.5,
+        other_loss=16.25,
+        difference=4.25,
+        low=2.0,
+        high=6.5,
+        level=0.95,
+        better="other",
+        since_row=1_234,
+        since_seq=1_246,
+        evidence=3.25,
+        visible=2.25,
+    )
+
+
 def incident() -> incidents.Incident:
     return incidents.Incident(
         schema_version=3,
@@ -681,6 +708,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "drift.v2.loss.json": alarm_of_loss,
     "incidents.v3.json": lambda: incidents.encode(incident()),
     "watching.v1.json": watching_record,
+    "comparisons.v1.json": lambda: comparisons.encode(comparison()),
     "attributions.v2.json": attribution,
     "attributions.v2.regression.json": lambda: attribution(regression=True),
     "novelty.v2.json": usual_event,

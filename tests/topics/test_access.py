@@ -16,7 +16,7 @@ def of(role: str, kind: str, avro: tuple[Topic, ...] = ()) -> dict[str, Grant]:
 
 def test_a_consumer_reads_what_is_published_and_no_events_or_internal_records() -> None:
     read = {name for name, grant in of("consumer", "topic").items() if grant.operations == ("read",)}
-    names = ("importance", "effects", "attributions", "drift", "incidents", "novelty", "watching")
+    names = ("importance", "effects", "attributions", "drift", "incidents", "novelty", "watching", "comparisons")
     assert read == {f"p.{name}" for name in ("events.dead", "predictions", "groups", *names)}
 
 
@@ -30,11 +30,20 @@ def test_only_one_role_writes_each_topic_but_four() -> None:
 
 
 def test_who_writes_in_transactions_may_use_their_own_names_only() -> None:
-    for role in ("learner", "aggregator", "novelty", "labels", "intake"):
+    for role in ("learner", "aggregator", "novelty", "labels", "intake", "compare"):
         assert set(of(role, "transactional-id")) == {f"p.{role}."}
     assert set(of("operator", "transactional-id")) == {"p.dead."}  # of `dead replay`
     for role in ("explainer", "producer", "consumer"):
         assert not of(role, "transactional-id")
+
+
+def test_who_publishes_comparisons_reads_predictions_and_late_labels_only() -> None:
+    assert {name: grant.operations for name, grant in of("compare", "topic").items()} == {
+        "p.events": ("read", "describe-configs"),
+        "p.predictions": ("read",),
+        "p.comparisons": ("read", "write"),
+    }
+    assert set(of("compare", "group")) == {READERS}
 
 
 def test_who_publishes_in_avro_reads_and_writes_only_the_chosen_topics() -> None:

@@ -20,6 +20,7 @@ def test_every_topic_is_in_the_catalogue_once() -> None:
     assert sorted(TOPICS) == [
         "attributions",
         "checkpoints",
+        "comparisons",
         "contributions",
         "drift",
         "effects",
@@ -68,6 +69,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "incidents",
         "watching",
         "novelty",
+        "comparisons",
     }
     for topic in glasstream_topics.ALL:
         if topic.name in ("effects", "watching"):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import orjson
 import pytest
@@ -10,6 +11,7 @@ import glasstream_topics
 from glasstream_topics import (
     attributions,
     checkpoints,
+    comparisons,
     contributions,
     drift,
     effects,
@@ -45,6 +47,7 @@ from tests.support.golden_records import (
     block,
     checked_in,
     checkpoint,
+    comparison,
     curve,
     estimate,
     estimate_of_isage,
@@ -101,6 +104,11 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
     ]
     assert fields(watching_record()) == [
         *("schema_version", "epoch", "stream", "row", "seq", "unlabelled", "label", "features"),
+    ]
+    assert fields(comparisons.encode(comparison())) == [
+        *("schema_version", "epoch", "stream", "seq", "other", "loss", "scale", "start", "rows", "left_out"),
+        *("own_loss", "other_loss", "difference", "low", "high", "level", "better", "since_row", "since_seq"),
+        *("evidence", "visible"),
     ]
     assert fields(group_record()) == [
         *("schema_version", "epoch", "stream", "seq", "attribute", "loss", "classes", "more_classes", "least", "level"),
@@ -243,6 +251,21 @@ def test_watching_is_read() -> None:
     assert list(one.features) == ["age", "car"] and one.label is not None
     assert one.features["age"].detectable[0] == watching.Detectable(1_000, 0.0625, None, 2.5)
     assert one.features["car"].state == "muted" and one.features["car"].detectable == []
+
+
+def test_comparisons_are_read_and_told_in_words() -> None:
+    one = comparisons.decode(checked_in("comparisons.v1.json"))
+    assert one == comparison()
+    assert one.sentence("loans @ learning.", "loans @ fixed.") == (
+        "loans @ fixed. is better since row 1,234 of 5,000: absolute error (at most 500) lower by 4.2500, "
+        "95 % interval 2.0000 to 6.5000, evidence 1 : 1,778"
+    )
+    fields = {"better": None, "since_row": None, "since_seq": None, "difference": -0.5, "low": -1.5, "high": 0.5}
+    unknown = msgspec.structs.replace(one, **fields, loss="zero_one", scale=None, evidence=0.5)
+    assert unknown.sentence() == (
+        "not known yet after 5,000 rows: error rate of loans lower by 0.5000, 95 % interval -0.5000 to 1.5000; a "
+        "difference of 2.2500 would have been seen by now"
+    )
 
 
 def test_incidents_are_read() -> None:

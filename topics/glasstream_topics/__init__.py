@@ -5,6 +5,7 @@ from typing import Final
 from glasstream_topics import (
     attributions,
     checkpoints,
+    comparisons,
     contributions,
     drift,
     effects,
@@ -51,6 +52,7 @@ ALL: Final[tuple[Topic, ...]] = (
     incidents.TOPIC,
     watching.TOPIC,
     novelty.TOPIC,
+    comparisons.TOPIC,
 )
 """All topics that every deployment has, in the order of the data flow."""
 

@@ -1,15 +1,15 @@
 """Access rights on a Kafka with an authorizer: the least that each role needs.
 
-Roles are the stages, `producer` (sends events and labels), `consumer` (reads the published topics, in groups whose
-names begin with the prefix) and `operator` (creates, expands, checks and deletes the topics, resends dead letters, and
-resets streams).
+Roles are the stages, `compare` (publishes comparisons of two models), `producer` (sends events and labels), `consumer`
+(reads the published topics, in groups whose names begin with the prefix) and `operator` (creates, expands, checks and
+deletes the topics, resends dead letters, and resets streams).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from glasstream_topics import ALL
+from glasstream_topics import ALL, comparisons, predictions
 from glasstream_topics.contract import DEFAULT_PREFIX, Topic
 from glasstream_topics.errors import TopicError
 
@@ -24,6 +24,7 @@ ROLES: Final = (
     "intake",
     "notify",
     "avro",
+    "compare",
     "producer",
     "consumer",
     "operator",
@@ -35,8 +36,11 @@ READERS: Final = "glasstream-reader"
 CLUSTER: Final = "kafka-cluster"
 """Name that Kafka gives to its cluster as a resource."""
 
-_WITH_STATE: Final = ("learner", "aggregator", "novelty", "labels", "intake", "avro")
+_TRANSACTIONAL: Final = ("learner", "aggregator", "novelty", "labels", "intake", "avro", "compare")
 """Roles that write in transactions."""
+
+_COMPARED: Final = (predictions.TOPIC, comparisons.TOPIC)
+"""Published topics that the role `compare` reads."""
 
 _OPERATOR: Final = ("create", "delete", "alter", "describe", "describe-configs", "alter-configs", "read", "write")
 
@@ -118,6 +122,7 @@ def _rules(role: str, prefix: str, avro: Sequence[Topic]) -> Iterator[tuple[Kind
         return
     for topic in (*ALL, *(one.in_avro() for one in avro)):
         reads = topic.published if role == "consumer" else role in topic.read_by
+        reads |= role == "compare" and topic in _COMPARED
         reads |= role == "avro" and topic in avro
         operations = [
             *(["read"] if reads else []),
@@ -130,9 +135,9 @@ def _rules(role: str, prefix: str, avro: Sequence[Topic]) -> Iterator[tuple[Kind
         yield "group", READERS, False, ("describe",)
     if role == "consumer":
         yield "group", prefix, True, ("read",)
-    elif role != "producer":
+    elif role not in ("producer", "compare"):
         yield "group", f"{prefix}{role}", False, ("read",)
-    if role in _WITH_STATE:
+    if role in _TRANSACTIONAL:
         yield "transactional-id", f"{prefix}{role}.", True, ("write", "describe")
 
 

@@ -115,7 +115,7 @@ TOPIC: Final = Topic(
     holds="one event or late label, an array of them, or a mark (flush, reset, model)",
     partitioning="murmur2 of the key, which is the default of Java's client; crc32 by configuration",
     written_by=("producer", "labels", "intake"),
-    read_by=("learner", "novelty"),
+    read_by=("learner", "novelty", "compare"),
     types=(Event, Label),
     marks={
         "flush": "The flush mark: publish everything that is unpublished.",

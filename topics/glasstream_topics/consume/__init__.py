@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal, TypedDict, Unpack
 
 from glasstream_topics import attributions as attributions_topic
+from glasstream_topics import comparisons as comparisons_topic
 from glasstream_topics import drift as drift_topic
 from glasstream_topics import effects as effects_topic
 from glasstream_topics import groups as groups_topic
@@ -22,6 +23,7 @@ from glasstream_topics import novelty as novelty_topic
 from glasstream_topics import predictions as predictions_topic
 from glasstream_topics import watching as watching_topic
 from glasstream_topics.attributions import Attribution
+from glasstream_topics.comparisons import Comparison
 from glasstream_topics.consume.reader import Origin, Reader
 from glasstream_topics.consume.records import Records
 from glasstream_topics.drift import Drift
@@ -38,6 +40,7 @@ __all__ = [
     "Origin",
     "Reader",
     "attributions",
+    "comparisons",
     "drift",
     "effects",
     "groups",
@@ -132,6 +135,14 @@ def attributions(bootstrap: str, **options: Unpack[Options]) -> Reader[Attributi
     Parameters and errors are those of `importance`.
     """
     return Reader(Records(attributions_topic.JSON), bootstrap, **options)
+
+
+def comparisons(bootstrap: str, **options: Unpack[Options]) -> Reader[Comparison]:
+    """Read which of two models is better: the records of `comparisons`.
+
+    Parameters and errors are those of `importance`. A record about two streams is read by the name of the first one.
+    """
+    return Reader(Records(comparisons_topic.JSON), bootstrap, **options)
 
 
 def drift(bootstrap: str, **options: Unpack[Options]) -> Reader[Drift]:

@@ -12,23 +12,22 @@ import msgspec
 import numpy as np
 
 from glasstream.app.operate.topic_reader import read_records
-from glasstream.app.runner.tables import number
 from glasstream.base.errors import InputError
 from glasstream.detect.comparison import Comparison
 from glasstream.events.admission import label
 from glasstream.events.decode import decode
 from glasstream.events.features import Value
 from glasstream.explain.losses import loss_one
+from glasstream.flow.comparisons import ALPHA, target_of
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.names import topic
 from glasstream.kafka.transport.connection import connection
 from glasstream.kafka.transport.topic_check import partition_count
 from glasstream_topics import consume, events, predictions
+from glasstream_topics.comparisons import number
 from glasstream_topics.labels import Label
 from glasstream_topics.predictions import Prediction
 
-ALPHA: Final = 0.05
-"""Probability with which any statement of a comparison may be wrong, at any row."""
 FIRST_ROWS: Final = 1_000
 """Number of the first rows whose values fix the segments."""
 MOST_SEGMENTS: Final = 20
@@ -79,9 +78,14 @@ class Chosen:
     @property
     def names(self) -> tuple[str, str]:
         """Names of the streams, with their prefixes if these differ."""
-        if self.first.prefix == self.second.prefix:
-            return self.first.stream, self.second.stream
-        return f"{self.first.stream} @ {self.first.prefix}", f"{self.second.stream} @ {self.second.prefix}"
+        return names_of(self.first, self.second)
+
+
+def names_of(first: Side, second: Side) -> tuple[str, str]:
+    """Return the names of two streams, with their prefixes if these differ."""
+    if first.prefix == second.prefix:
+        return first.stream, second.stream
+    return f"{first.stream} @ {first.prefix}", f"{second.stream} @ {second.prefix}"
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -395,7 +399,7 @@ def _log(settings: Settings, chosen: Chosen, common: Mapping[str, tuple[_Answer,
             known.features.update(dict.fromkeys(element.x))
             known.targets.pop(name, None)  # an id that is used again
             known.values[name] = element.x.get(chosen.by) if chosen.by is not None else None
-        target = _target(element.y, isinstance(answers[0].prediction, float))
+        target = target_of(element.y, answers[0].prediction)
         if target is not None:
             known.targets[name], known.places[name] = target, place
     return known
@@ -412,13 +416,6 @@ def _elements(settings: Settings, side: Side) -> Iterator[tuple[str, events.Even
         for index, element in decode(message.value, settings.limits.message_bytes).events:
             named = f"{partition}-{message.offset}-{index}" if element.id is None else str(element.id)
             yield named, element
-
-
-def _target(y: str | bool | int | float | None, numbers: bool) -> Target | None:
-    """Return a label as predictions carry it, a number or the name of a class; None if it is no label of this kind."""
-    if numbers:
-        return None if y is None or isinstance(y, (str, bool)) else float(y)
-    return None if y is None else label(y)
 
 
 def _rows(

@@ -18,8 +18,8 @@ from glasstream_topics.consume.offsets import bounds
 
 log = logging.getLogger(__name__)
 
-PUBLIC = tuple(topic.name for topic in ALL if topic.published)
-"""Public topics that Glasstream writes."""
+PUBLIC = tuple(topic.name for topic in ALL if topic.published and "compare" not in topic.written_by)
+"""Public topics that stages write."""
 PROGRESS = tuple(topic.name for topic in ALL if "glasstream run" in topic.read_by)
 """Topics of the stages' progress on the partitions of `events`."""
 _BATCH = 1_000
@@ -31,7 +31,7 @@ OnRecords = Callable[[str, list[Message]], None]
 def written(settings: Settings) -> tuple[str, ...]:
     """Return the public topics to which a run with these settings writes."""
     others = () if settings.explain.detects_novelty else (NOVELTY,)
-    return tuple(topic.name for topic in ALL if topic.published and not set(topic.written_by) <= set(others))
+    return tuple(topic.name for topic in ALL if topic.name in PUBLIC and not set(topic.written_by) <= set(others))
 
 
 def as_json(topic: str, message: Message) -> bytes:
