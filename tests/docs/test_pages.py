@@ -28,7 +28,7 @@ from tests.support.docs_commands import (
     here,
     options,
 )
-from tests.support.docs_pages import NAMES, PAGES, ROOT, Block, page
+from tests.support.docs_pages import NAMES, ROOT, Block, page
 
 SCHEMAS = ROOT / "topics" / "glasstream_topics" / "schemas"
 EVENTS = json.loads(max(SCHEMAS.glob("events.v*.json")).read_text(encoding="utf-8"))
@@ -152,19 +152,6 @@ def test_variables_and_metrics_are_there(name: str) -> None:
     variables = {*re.findall(r"\bGLASSTREAM_[A-Z_]*[A-Z]", text)}
     assert {name for name in variables if not name.startswith("GLASSTREAM_KAFKA_")} <= VARIABLES
     assert {*re.findall(r"\bglasstream_[a-z_]*[a-z]", text)} <= METRICS | {"glasstream_topics", "glasstream_lab"}
-
-
-@every
-def test_links_lead_somewhere(name: str) -> None:
-    wrong = []
-    for link in page(name).links:
-        path, _, anchor = link.partition("#")
-        if link.startswith("https://"):
-            continue
-        target = (page(name).path.parent / path).resolve() if path else page(name).path
-        if not target.exists() or (anchor and target in PAGES and anchor not in page(target.name).anchors):
-            wrong.append(link)
-    assert wrong == []
 
 
 def test_deviations_from_the_papers_and_the_modules_that_have_them_refer_to_each_other() -> None:

@@ -76,10 +76,10 @@ def test_a_python_without_venv_names_the_package(checkout: Path) -> None:
     assert not (checkout / ".venv-demo").exists()
 
 
-@pytest.mark.parametrize("script", ["check", "test"])
+@pytest.mark.parametrize("script", ["check", "site", "test"])
 def test_help_needs_no_installation(checkout: Path, script: str) -> None:
     assert run(checkout, script, "--help") == (0, "")
-    assert not (checkout / ".venv-test").exists()
+    assert not [*checkout.glob(".venv-*")]
 
 
 def test_the_environment_is_made_again_only_when_the_project_file_changes(checkout: Path) -> None:

@@ -1,8 +1,7 @@
-"""The README and the documents, as blocks, words in backticks and links."""
+"""The README and the documents, as blocks and words in backticks."""
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,27 +111,15 @@ class Page:
             if token.type in ("code_block", "fence") and token.map is not None
         ]
 
-    def _inline(self) -> Iterator[tuple[int, Token]]:
-        for token in self._tokens():
-            for child in token.children or []:
-                yield (token.map or [0])[0] + 1, child
-
     @property
     def spans(self) -> list[tuple[str, str]]:
         """Texts in backticks, each with its place."""
-        return [(f"{self.name}:{line}", child.content) for line, child in self._inline() if child.type == "code_inline"]
-
-    @property
-    def links(self) -> list[str]:
-        """Targets of links and pictures."""
-        kinds = {"link_open": "href", "image": "src"}
-        return [str(child.attrs[kinds[child.type]]) for _, child in self._inline() if child.type in kinds]
-
-    @property
-    def anchors(self) -> set[str]:
-        """Anchors of the headings, as GitHub forms them."""
-        found = re.findall(r"^#+ (.+)$", self.text, re.MULTILINE)
-        return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+        return [
+            (f"{self.name}:{(token.map or [0])[0] + 1}", child.content)
+            for token in self._tokens()
+            for child in token.children or []
+            if child.type == "code_inline"
+        ]
 
 
 def page(name: str) -> Page:
