@@ -82,6 +82,21 @@ def test_every_method_has_a_panel() -> None:
     assert len(plot_importance(both, method="isage").axes) == 1
 
 
+def test_an_incident_is_marked_from_its_onset_to_its_newest_record() -> None:
+    incidents: list[dict[str, Any]] = [
+        {"stream": stream, "epoch": 0, "incident": number, "row": row, "onset": {"row": onset}, "rule": rule}
+        for stream, number, row, onset, rule in (
+            *(("s", 1, 300, 250, "same"), ("s", 1, 500, 200, "other"), ("s", 3, 900, 800, None)),
+            *(("other", 1, 999, 100, "same"), ("s", 2, 999, 100, "unlabelled")),
+        )
+    ]
+    figure = plot_importance(importance() + importance(method="isage"), incidents=incidents)
+    for axes in figure.axes:
+        spans = [patch.get_bbox() for patch in axes.patches]
+        assert [(span.x0, span.x1) for span in spans] == [(200, 500), (800, 900)]
+        assert [text.get_text().strip() for text in axes.texts if text.get_text().strip().isdigit()] == ["1", "3"]
+
+
 def test_one_record_is_a_plot_too() -> None:
     assert plot_importance(importance()[:1])._repr_png_().startswith(PNG)
 

@@ -20,14 +20,19 @@ def plot() -> None:
 @plot.command("importance", short_help="Plot importance over time, with its intervals.")
 @click.argument("file", type=_FILE)
 @click.option("--out", type=_FILE, required=True, help="PNG file to write.")
+@click.option("--incidents", type=_FILE, help="File incidents.jsonl, whose incidents to mark.  [default: none]")
 @click.option("--stream", help="Stream to plot.  [default: the only stream in the file]")
 @click.option("--method", help="Method to plot: ipfi, isage or attributions.  [default: one panel per method]")
 @click.option("--top", type=click.IntRange(min=1), default=7, show_default=True, help="Number of features to name.")
-def plot_importance(file: Path, out: Path, stream: str | None, method: str | None, top: int) -> int:
+def plot_importance(
+    file: Path, out: Path, incidents: Path | None, stream: str | None, method: str | None, top: int
+) -> int:
     """Plot importance over time, with its intervals, from importance.jsonl."""
     from glasstream.app.plots.importance import plot_importance as draw
 
-    return _save(draw(read_records(file, "features"), stream=stream, method=method, top=top), out)
+    marks = () if incidents is None else read_records(incidents, "onset")
+    records = read_records(file, "features")
+    return _save(draw(records, incidents=marks, stream=stream, method=method, top=top), out)
 
 
 @plot.command("effects", short_help="Plot effect curves and their changes.")

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from glasstream.app.plots.canvas import COLOURS, PALE, STYLES, Record, apart, drawing, named, of_one_stream, plain
+from glasstream_topics.incidents import UNLABELLED
 from glasstream_topics.methods import METHODS, label_of, measured_in
 
 if TYPE_CHECKING:
@@ -13,16 +14,25 @@ if TYPE_CHECKING:
 
 
 def plot_importance(
-    records: Iterable[Record], *, stream: str | None = None, method: str | None = None, top: int = 7
+    records: Iterable[Record],
+    *,
+    incidents: Iterable[Record] = (),
+    stream: str | None = None,
+    method: str | None = None,
+    top: int = 7,
 ) -> "Drawing":
     """Plot each feature's importance over the stream, with a panel for each method.
 
-    The band around a line is the interval in the record. Lines without a band have no interval.
+    The band around a line is the interval in the record. Lines without a band have no interval. An incident is a grey
+    area with its number: from its onset to its newest record.
 
     Parameters
     ----------
     records
         Records as on the topic `importance`.
+    incidents
+        Records as on the topic `incidents`. Those of other streams are left out, and so are incidents in events without
+        labels, whose rows are numbers of events.
     stream
         Name of the stream; None selects the only one.
     method
@@ -46,9 +56,24 @@ def plot_importance(
     for axes, name in zip(panels, methods, strict=True):
         _draw(axes, [record for record in chosen if record["method"] == name], looks)
         axes.set_title(label_of(name), loc="left", fontsize=11, fontweight="bold")
+    newest = {(one["epoch"], one["incident"]): one for one in incidents if one["stream"] == chosen[0]["stream"]}
+    for one in newest.values():
+        if one.get("rule") != UNLABELLED:
+            _mark(panels, one)
     panels[-1].set_xlabel("row")
     figure.suptitle(f"Importance, stream {named(chosen[0]['stream'])}", x=0.01, ha="left")
     return figure
+
+
+def _mark(panels: "Iterable[Axes]", incident: Record) -> None:
+    """Mark the rows of an incident."""
+    onset = incident["onset"]["row"]
+    for axes in panels:
+        axes.axvspan(onset, incident["row"], color=PALE, alpha=0.3, linewidth=0)
+        axes.axvline(onset, color="#505050", linewidth=1.0, linestyle="--")
+        axes.annotate(
+            f" {incident['incident']}", (onset, 1.0), xycoords=("data", "axes fraction"), va="top", color="#505050"
+        )
 
 
 def _largest(records: list[Record], top: int) -> list[str]:
