@@ -4,7 +4,17 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from glasstream_topics import attributions, drift, effects, groups, importance, novelty, predictions, watching
+from glasstream_topics import (
+    attributions,
+    comparisons,
+    drift,
+    effects,
+    groups,
+    importance,
+    novelty,
+    predictions,
+    watching,
+)
 from glasstream_topics.incidents import Affected, Alternative, Evidence, Incident, Onset
 
 
@@ -235,3 +245,15 @@ def group_record(rows: int, attribute: str = "sex", *, alarms: Sequence[str] = (
         epoch=epoch, stream="s", seq=rows, attribute=attribute, loss="brier", classes=["a", "b"], more_classes=False,
         least=30, level=0.95, left_out=0, window=total, total=total, alarms=claims,
     )  # fmt: skip
+
+
+def comparison_record(
+    rows: int, better: str | None = None, other: str = "s", *, start: int = 0, epoch: int = 0
+) -> bytes:
+    """A comparison of the stream `s` with one of another deployment."""
+    since = None if better is None else 1
+    record = comparisons.Comparison(
+        1, epoch, "s", rows, comparisons.Other("other.", other, 0, start), "brier", None, start, rows, 0, 0.5, 0.25,
+        0.25, 0.125, 0.375, 0.95, better, since, since, 2.0, 0.125,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return comparisons.encode(record)

@@ -9,6 +9,7 @@ from glasstream.app.page.stream import Record
 from glasstream.app.page.viewer import Viewer
 from glasstream_topics import (
     attributions,
+    comparisons,
     drift,
     effects,
     groups,
@@ -38,6 +39,7 @@ DECODE = {
     "attributions": attributions.decode,
     "watching": watching.decode,
     "groups": groups.decode,
+    "comparisons": comparisons.decode,
 }
 
 

@@ -18,6 +18,7 @@ from glasstream.app.page.viewer import View, Viewer
 from glasstream_topics import effects, novelty
 from tests.support.page_records import (
     attribution_record,
+    comparison_record,
     drift_record,
     effect_record,
     group_record,
@@ -101,6 +102,7 @@ def conversation() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     put(known, "effects", effect_record(409, "b", [0.5, 0.25]))
     put(known, "novelty", novelty_alarm(410))
     put(known, "groups", group_record(300, alarms=["accuracy of sex = 'f' fell"]))
+    put(known, "comparisons", comparison_record(300, "other"))
     messages.append(sent(viewer))
     for seq, output in ((399, "yes"), (420, None)):
         put(known, "attributions", attribution_record(seq, {"a": 0.5, "b": -0.25}, output=output))

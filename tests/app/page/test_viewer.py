@@ -11,6 +11,7 @@ from glasstream.app.page import explained as explained_module
 from glasstream.app.page import viewer as viewer_module
 from glasstream.app.page.incidents import MOST, MOST_BYTES
 from glasstream.app.page.overview import Rows
+from glasstream.app.page.parts import row_part
 from glasstream.app.page.store import Store
 from glasstream.app.page.viewer import Channel, Seat, View, Viewer
 from glasstream.app.page.watching import MOST as MOST_WATCHED
@@ -19,6 +20,7 @@ from glasstream_topics import attributions
 from glasstream_topics.incidents import VERDICTS
 from tests.support.page_records import (
     attribution_record,
+    comparison_record,
     drift_record,
     effect_record,
     group_record,
@@ -431,3 +433,34 @@ def test_groups_are_sent_when_they_change_with_the_rates_of_the_rarer_class() ->
     put(known, "groups", group_record(100, "region", epoch=1))
     renewed = sent(viewer)
     assert renewed is not None and [one["attribute"] for one in renewed["groups"]] == ["region"]
+
+
+def test_comparisons_are_sent_when_they_change_and_the_overview_has_the_newest() -> None:
+    known = store()
+    viewer = Viewer(Rows(known), View())
+    put(known, "predictions", prediction_record(0, 1.0))
+    first = sent(viewer)
+    assert first is not None and "comparisons" not in first
+    put(known, "comparisons", comparison_record(200))
+    put(known, "comparisons", comparison_record(300, "other"))
+    put(known, "comparisons", comparison_record(250))  # it was read late
+    delta = sent(viewer)
+    assert delta is not None and delta["type"] == "delta"
+    (one,) = delta["comparisons"]
+    assert (one["rows"], one["better"], one["other"]) == (300, "other", "s @ other.")
+    assert one["text"].startswith("s @ other. is better since row 1 of 300: Brier loss lower by 0.2500")
+    assert orjson.loads(viewer.whole())["comparisons"] == delta["comparisons"]
+    put(known, "comparisons", comparison_record(100, "stream", start=7))  # it has begun anew
+    renewed = sent(viewer)
+    assert renewed is not None and [one["rows"] for one in renewed["comparisons"]] == [100]
+    put(known, "predictions", prediction_record(1, 1.0))
+    unchanged = sent(viewer)
+    assert unchanged is not None and "comparisons" not in unchanged
+    for number in range(20):
+        put(known, "comparisons", comparison_record(100, None, f"challenger {number}"))
+    many = orjson.loads(viewer.whole())["comparisons"]
+    assert len(many) == 8 and many[-1]["other"] == "challenger 6"
+    assert row_part(known.summaries["s"])["compared"] == {"better": None, "other": "challenger 19"}
+    put(known, "comparisons", comparison_record(100, "other", "x", epoch=1))
+    begun = sent(viewer)
+    assert begun is not None and [one["other"] for one in begun["comparisons"]] == ["x"]

@@ -15,6 +15,7 @@ from glasstream.app.page.stream import Curve, Method, Point, StreamHistory
 from glasstream.app.page.summary import Summary
 from glasstream.detect.baselines import Standing
 from glasstream_topics.attributions import Attribution
+from glasstream_topics.comparisons import Comparison
 from glasstream_topics.drift import Curve as DriftCurve
 from glasstream_topics.drift import Drift
 from glasstream_topics.groups import Group, Groups, Mean
@@ -57,6 +58,7 @@ def row_part(summary: Summary) -> dict[str, Any]:
         },
         "method": label_of(summary.method),
         "leading": summary.leading,
+        "compared": summary.compared and summary.compared._asdict(),
         "open": summary.open_incidents,
         "incident": incident
         and {
@@ -368,3 +370,17 @@ def _group(group: Group, at: int | None) -> dict[str, Any]:
 
 def _mean(mean: Mean | None) -> list[float | None] | None:
     return None if mean is None else [mean.of, mean.value, mean.low, mean.high]
+
+
+def comparison_part(record: Comparison) -> dict[str, Any]:
+    """Return the statement about the models of the stream and of another one."""
+    other = record.other.stream
+    if other == record.stream:
+        other = f"{other} @ {record.other.prefix}"
+    return {
+        "other": other,
+        "rows": record.rows,
+        "seq": record.seq,
+        "better": record.better,
+        "text": record.sentence(other=other),
+    }

@@ -13,6 +13,7 @@ from glasstream.app.page.stream import Record, StreamHistory
 from glasstream.base.errors import BrokerError, RecordError, TopicError
 from glasstream.kafka.transport.connection import Connection
 from glasstream_topics import ALL, events_dead
+from glasstream_topics.comparisons import Comparison
 from glasstream_topics.consume.offsets import bounds
 from glasstream_topics.consume.records import Records
 
@@ -245,6 +246,9 @@ class Topics:
             return Taken(topic, written, None)
         if len(self._prefixes) > 1:
             record = replace(record, stream=self._shown(prefix, record.stream))
+            if isinstance(record, Comparison):
+                other = record.other
+                record = replace(record, other=replace(other, stream=self._shown(other.prefix, other.stream)))
         return Taken(topic, written, record, partition=place[1] if topic in _BY_STREAM else None)
 
 

@@ -17,6 +17,7 @@ from glasstream.app.page.watching import watching_part
 from glasstream.detect.baselines import Baselines
 from glasstream.detect.groups.settings import MOST_ATTRIBUTES
 from glasstream_topics.attributions import Attribution
+from glasstream_topics.comparisons import Comparison
 from glasstream_topics.drift import Drift
 from glasstream_topics.effects import Effect
 from glasstream_topics.groups import Groups
@@ -26,7 +27,7 @@ from glasstream_topics.novelty import Novelty
 from glasstream_topics.predictions import Prediction
 from glasstream_topics.watching import Watching
 
-Record = Importance | Effect | Drift | Incident | Watching | Novelty | Prediction | Attribution | Groups
+Record = Importance | Effect | Drift | Incident | Watching | Novelty | Prediction | Attribution | Groups | Comparison
 
 _CELLS = 400_000
 """Largest count of numbers kept for one method. With many features, fewer records are kept."""
@@ -39,6 +40,8 @@ RECENT = 1_000
 _METHODS = 8
 _ALARMS = 200
 _FLAGGED = 12
+_COMPARED = 8
+"""Largest number of comparisons with other streams."""
 _NUMBERS = 3
 """Count of numbers per feature: value, low, high."""
 
@@ -252,6 +255,10 @@ class StreamHistory:
         """The newest record of each attribute."""
         self.groups_version = 0
         """Counter that rises with every record of groups."""
+        self.comparisons: dict[tuple[str, str, str], Comparison] = {}
+        """The newest record of each comparison, by prefix and name of the other stream, and loss."""
+        self.comparisons_version = 0
+        """Counter that rises with every record of comparisons."""
 
     def take(self, topic: str, record: Record, written: int) -> None:
         """Add a record of a topic, written at a time in milliseconds since 1970."""
@@ -288,6 +295,8 @@ class StreamHistory:
                 return self._add_watching(record)
             case Groups():
                 return self._add_groups(record)
+            case Comparison():
+                return self._add_comparison(record)
             case Importance():
                 if record.method not in self.methods and len(self.methods) >= _METHODS:
                     return False
@@ -316,6 +325,20 @@ class StreamHistory:
             return False
         self.groups[record.attribute] = record
         self.groups_version += 1
+        return True
+
+    def _add_comparison(self, record: Comparison) -> bool:
+        key = record.other.prefix, record.other.stream, record.loss
+        known = self.comparisons.get(key)
+        if known is None and len(self.comparisons) >= _COMPARED:
+            return False
+        if known is not None and known.other == record.other and known.start == record.start:
+            if record.rows <= known.rows:
+                return False
+        elif known is not None and record.other.epoch < known.other.epoch:
+            return False
+        self.comparisons[key] = record
+        self.comparisons_version += 1
         return True
 
     def _add_alarm(self, record: Drift) -> bool:

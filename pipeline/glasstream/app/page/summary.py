@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from glasstream.app.page.stream import RECENT, Record
 from glasstream.detect.baselines import CompactBaselines
+from glasstream_topics.comparisons import Comparison
 from glasstream_topics.importance import Importance
 from glasstream_topics.incidents import Incident
 from glasstream_topics.predictions import Prediction
@@ -71,6 +72,15 @@ class Reported(NamedTuple):
     """Time at which its first record was written, in milliseconds since 1970."""
 
 
+class Compared(NamedTuple):
+    """What the overview shows of a comparison."""
+
+    better: str | None
+    """`stream` or `other`; None if this is not known yet."""
+    other: str
+    """Name of the other stream."""
+
+
 class Summary:
     """Newest numbers of one stream. Records of an older epoch are skipped; a new epoch replaces the old one.
 
@@ -89,6 +99,8 @@ class Summary:
         Leading features of the newest importance record and their values, best first.
     method
         Method of these values: the first that the stream has.
+    compared
+        The newest comparison with another stream; None before the first.
     """
 
     def __init__(self, name: str) -> None:
@@ -104,6 +116,7 @@ class Summary:
         self.rate = Rate()
         self.method: str | None = None
         self.leading: list[tuple[str, float]] = []
+        self.compared: Compared | None = None
         self._row = -1
         self._last: Reported | None = None
         self._open: dict[int, Reported] = {}
@@ -132,6 +145,9 @@ class Summary:
                 return self._add_importance(record) or begun
             case Incident():
                 return self._add_incident(record, written) or begun
+            case Comparison():
+                self.compared = Compared(record.better, record.other.stream[:_CHARACTERS])
+                return True
         return begun
 
     def _add_prediction(self, record: Prediction, written: int) -> bool:

@@ -20,6 +20,7 @@ from glasstream.app.page.overview import Overview, Rows
 from glasstream.app.page.parts import (
     alarm_part,
     bins_part,
+    comparison_part,
     curve_part,
     explained_part,
     groups_part,
@@ -100,6 +101,8 @@ class _Sent:
     """Version of the explained events that were sent."""
     groups: int = 0
     """Version of the groups that were sent."""
+    comparisons: int = 0
+    """Version of the comparisons that were sent."""
     opened: bool = False
 
 
@@ -194,6 +197,7 @@ class Viewer:
         sent.watching = history.watching
         sent.explained = history.explained.version
         sent.groups = history.groups_version
+        sent.comparisons = history.comparisons_version
         if self._view.event is None:
             self._opened = None
         sent.opened = self._open(history) is not None
@@ -216,6 +220,7 @@ class Viewer:
             novelty=(0, 0),
             explained=0,
             groups=0,
+            comparisons=0,
             opened=False,
         )
         return {"type": "state", "stream": history.name, "epoch": history.epoch, **self._parts(fresh, points, curves)}
@@ -291,6 +296,9 @@ class Viewer:
         if history.groups_version != sent.groups:
             parts["groups"] = [groups_part(one) for one in history.groups.values()]
             sent.groups = history.groups_version
+        if history.comparisons_version != sent.comparisons:
+            parts["comparisons"] = [comparison_part(one) for one in history.comparisons.values()]
+            sent.comparisons = history.comparisons_version
         if not sent.opened and (opened := self._open(history)) is not None:
             parts["opened"], sent.opened = opened, True
         return parts

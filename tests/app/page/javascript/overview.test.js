@@ -48,6 +48,7 @@ const row = (parts) => ({
   standing: null,
   method: "iPFI",
   leading: [],
+  compared: null,
   open: 0,
   incident: null,
   ...parts,
@@ -148,4 +149,13 @@ test("the address of a stream keeps the order and the search of the table", () =
   assert.equal(asked(read("sort=-rate&search=lo")), "top=8");
   assert.equal(written(read("sort=<b>")), "");
   assert.deepEqual(order("-rate"), { column: "rate", reversed: true });
+});
+
+test("a comparison with another stream stands after the baseline", () => {
+  const compared = { better: /** @type {const} */ ("other"), other: "s @ new." };
+  assert.equal(texts(row({ standing: shares({}), compared }), NOW).baseline, "always “no” 80.0 %; worse than s @ new.");
+  const better = { better: /** @type {const} */ ("stream"), other: "b" };
+  assert.match(texts(row({ standing: shares({}), compared: better }), NOW).baseline, /; better than b$/);
+  const unknown = { better: null, other: "b" };
+  assert.equal(texts(row({ standing: shares({}), compared: unknown }), NOW).baseline, "always “no” 80.0 %");
 });

@@ -1,7 +1,7 @@
 // The model beside its baselines: a sentence and a tile.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { beside, standingSentence } from "../../../../pipeline/glasstream/app/page/static/quality.js";
+import { beside, comparedLine, standingSentence } from "../../../../pipeline/glasstream/app/page/static/quality.js";
 
 const NONE = {
   diverged: false,
@@ -62,4 +62,10 @@ test("numbers have errors, and nothing is shown before the first comparison", ()
   const numbers = { events: 10, model: 2, constant: 3, no_change: 4, most_frequent: null, beaten: true, ...NONE };
   assert.deepEqual(beside(numbers), [["mean absolute error, last 10", "2", "mean so far 3, value before 4"]]);
   assert.deepEqual(beside(null), []);
+});
+
+test("a comparison has the sign of who is better", () => {
+  assert.deepEqual(comparedLine({ better: "stream", text: "a is better" }), { kind: "good", text: "✓ a is better" });
+  assert.deepEqual(comparedLine({ better: "other", text: "b is better" }), { kind: "warn", text: "▲ b is better" });
+  assert.deepEqual(comparedLine({ better: null, text: "not known yet" }), { kind: "", text: "– not known yet" });
 });

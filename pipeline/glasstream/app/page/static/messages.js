@@ -62,6 +62,7 @@
  * @property {Explained} [explained] in a delta only if the list has changed
  * @property {Opened} [opened] in a delta only when it comes to be known
  * @property {ByGroup[]} [groups] by attribute; in a delta only if one has changed
+ * @property {WithOther[]} [comparisons] with other streams; in a delta only if one has changed
  */
 
 /**
@@ -115,6 +116,7 @@
  * @property {Compared | null} standing
  * @property {string} method name for people of the method of the leading features
  * @property {[name: string, value: number][]} leading features, best first
+ * @property {Pick<WithOther, "better" | "other"> | null} compared newest comparison with another stream
  * @property {number} open number of open incidents, as far as the server keeps them
  * @property {Reported | null} incident the newest open one, otherwise the newest
  */
@@ -346,6 +348,16 @@
  */
 
 /** @typedef {[words: string, amount: number, begin: number, end: number]} Step */
+
+/**
+ * Which model is better on the same events: that of the stream, or that of another one.
+ * @typedef {object} WithOther
+ * @property {string} other name of the other stream
+ * @property {number} rows
+ * @property {number} seq
+ * @property {"stream" | "other" | null} better null if this is not known yet
+ * @property {string} text the statement
+ */
 
 /**
  * The groups of one attribute, over all rows of the epoch.

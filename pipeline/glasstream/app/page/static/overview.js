@@ -97,9 +97,12 @@ export function texts(row, now) {
   const rate = rateOf(row, now);
   const further = row.open > 1 ? ` (and ${row.open - 1} more)` : "";
   const error = standing?.most_frequent === null ? "MAE " : "";
+  const { better, other } = row.compared ?? { better: null, other: "" };
+  const compared = better === null ? "" : `; ${better === "stream" ? "better" : "worse"} than ${other}`;
   return {
     quality: standing ? `${standing.beaten ? "✓" : "▲"} ${error}${sizeOf(standing, standing.model)}` : "–",
-    baseline: baseline && standing ? `${baseline.name} ${sizeOf(standing, baseline.value)}` : "no labels so far",
+    baseline:
+      baseline && standing ? `${baseline.name} ${sizeOf(standing, baseline.value)}${compared}` : "no labels so far",
     kind: standing ? (standing.beaten ? "good" : "warn") : "",
     leading: first ?? "–",
     others: first === undefined ? "not explained so far" : others.join(", "),

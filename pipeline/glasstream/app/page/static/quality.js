@@ -5,7 +5,7 @@ import { count, fixed, named, number, percent } from "./format.js";
 import { tiles } from "./tiles.js";
 
 /** @import { Shared } from "./main.js" */
-/** @import { Compared, Known, Standing } from "./messages.js" */
+/** @import { Compared, Known, Standing, WithOther } from "./messages.js" */
 /** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
 
 /**
@@ -75,12 +75,22 @@ export function beside(standing) {
   ];
 }
 
+/**
+ * A comparison with another stream, in a line.
+ * @param {Pick<WithOther, "better" | "text">} comparison
+ */
+export function comparedLine({ better, text }) {
+  if (better === null) return { kind: "", text: `– ${text}` };
+  return better === "stream" ? { kind: "good", text: `✓ ${text}` } : { kind: "warn", text: `▲ ${text}` };
+}
+
 export class QualityPanel {
   /** @param {Shared} shared */
   constructor(shared) {
     this.shared = shared;
     this.lossCaption = element("h3", "#loss-caption");
     this.metricCaption = element("h3", "#metric-caption");
+    this.compared = element("ul", "#compared");
     const underlay = (/** @type {uPlot} */ plot) => drawChanges(plot, shared.groups, shared.chosen, shared.clock);
     this.loss = new Chart(element("div", "#loss-chart"), { onEvents: true, underlay });
     this.metric = new Chart(element("div", "#metric-chart"), { onEvents: true, underlay });
@@ -89,6 +99,16 @@ export class QualityPanel {
   /** @param {Known} data */
   update(data) {
     const quality = data.quality;
+    const lines = (data.comparisons ?? []).map(comparedLine);
+    this.compared.hidden = !lines.length;
+    this.compared.replaceChildren(
+      ...lines.map(({ kind, text }) => {
+        const line = document.createElement("li");
+        line.className = kind;
+        line.textContent = text;
+        return line;
+      }),
+    );
     if (!quality?.events) {
       tiles("quality-tiles", []);
       this.lossCaption.textContent = "";
