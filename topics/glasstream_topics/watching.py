@@ -18,6 +18,14 @@ STATES: Final = {
 }
 """States of a series, and what people say of them."""
 
+SIZES: Final = (
+    "The sizes are those of the smallest lasting changes that are noticed within so many rows, in about half of such "
+    "cases or more, if one series changes while no incident is open: share of rows that lose their value or get one "
+    "beyond all former values / share that get one former value, whichever but the most frequent / rise or fall of all "
+    "values. A dash: no such change is noticed in time."
+)
+"""What the columns of sizes show."""
+
 
 class Detectable(msgspec.Struct, frozen=True, omit_defaults=True):
     """The smallest lasting changes of the values that are noticed within a number of rows, in at least about half of

@@ -15,9 +15,11 @@ from river.tree.splitter import ExhaustiveSplitter
 
 from glasstream.base.errors import FrameError, ModelError, NotCompilable
 from glasstream.models.online import checkpoint, layout
+from glasstream.models.online import parameters as supported
 from glasstream.models.online.layout import USED
 from glasstream.models.online.live import TOO_WIDE, Columns, LiveModel
 from glasstream.models.online.tree import tree_block
+from glasstream.models.river import parameters as of_river
 from glasstream.models.river.live import take, to_river
 from glasstream_topics import frames
 from tests.models.online.conftest import every
@@ -262,6 +264,23 @@ def test_only_the_events_that_are_too_wide_are_refused_in_a_block(monkeypatch: p
 def test_what_is_not_supported_is_named(model: Any, reason: str) -> None:
     with pytest.raises(NotCompilable, match=reason):
         take(model)
+
+
+EXTREMES = (
+    *(sign * 2**power + more for sign in (-1, 1) for power in (0, 31, 53, 63, 70) for more in (-1, 0, 1)),
+    *(64, 100, 10_000, -1e300, 1e-300, 0.5, 1.0, 1e300, math.inf, math.nan, None, False, True, "a"),
+)
+"""Values of a parameter at which types and bounds end."""
+
+
+@pytest.mark.parametrize("kind", of_river.FAMILIES, ids=lambda kind: kind.__name__)
+def test_river_builds_a_model_of_all_parameters_that_a_state_may_have(kind: Any) -> None:
+    parameters, allowed = of_river.read(kind()), supported.OF[of_river.FAMILIES[kind]]
+    for name, default in parameters.items():
+        parts = range(len(default)) if isinstance(default, list) else ()
+        of_parts = [[*default[:part], one, *default[part + 1 :]] for part in parts for one in EXTREMES]
+        for value in filter(allowed[name][0], (*EXTREMES, *of_parts)):
+            kind(**of_river.river_arguments({**parameters, name: value}))
 
 
 def test_a_model_that_has_learned_what_is_not_supported_stays_with_river() -> None:

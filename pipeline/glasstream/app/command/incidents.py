@@ -8,6 +8,7 @@ import click
 from glasstream.app.command.options import A_BROKER_OR_DATA, data_option, load_settings, settings_options
 from glasstream.app.terminal import say, standard_console, table
 from glasstream_topics.incidents import VERDICTS
+from glasstream_topics.watching import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,12 +25,6 @@ T = TypeVar("T", bound="Struct")
 
 _COLUMNS = ("stream", "number", "status", "since", "time", "verdict", "features", "loss")
 _NUMBERS = ("number", "since")
-_SIZES = (
-    "within: the smallest lasting changes that are noticed within so many rows in about half of such cases or more, if "
-    "one series changes while no incident is open: "
-    "the share of rows that lose their value or get one beyond all former ones / the share that get one former value, "
-    "whichever but the most frequent / by how much all values rise or fall. A dash: no such change is noticed."
-)
 
 
 @click.command(short_help="List the incidents of streams and their models.")
@@ -85,7 +80,7 @@ def _list_watching(settings: "Settings", stream: str | None, *, as_json: bool) -
         say(f"{one.stream}: {'events without labels, ' if one.unlabelled else ''}as of {one.unit} {one.row:,}")
         console.print(_watching_table(one))
     if not as_json:
-        say(_SIZES if newest else "no stream is watched yet: the first record comes after 1,000 rows")
+        say(SIZES if newest else "no stream is watched yet: the first record comes after 1,000 rows")
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from glasstream_topics.watching import STATES, Watching
+from glasstream_topics.watching import SIZES, STATES, Watching
 
 MOST: Final = 40
 """Largest number of features to show."""
@@ -18,6 +18,7 @@ def watching_part(record: Watching) -> dict[str, Any]:
     return {
         "row": record.row,
         "left_out": len(record.features) - len(names),
+        "note": SIZES,
         "series": [
             {
                 "feature": name,

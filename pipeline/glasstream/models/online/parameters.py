@@ -33,6 +33,7 @@ _MEAN: Final = "mean"
 _MANY: Final = 10_000
 MOST_ADDED: Final = 128
 """Numbers up to which kernels add them in numpy's order."""
+_INT32: Final = 2**31 - 1  # the largest count of River's ADWIN
 
 
 def _number(low: float, high: float) -> Callable[[Any], bool]:
@@ -63,7 +64,7 @@ def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or check(value)
 
 
-_adwin = _list_of(_number(1e-300, 1), _whole(1, 2**31), _whole(2, 64), _whole(1, 2**31 - 1), _whole(0, 2**31 - 1))
+_adwin = _list_of(_number(1e-300, 1), _whole(1, _INT32), _whole(2, 64), _whole(1, _INT32), _whole(0, _INT32))
 _linear = _list_of(*(_number(-1e300, 1e300),) * 3, _number(0.0, 1e300))
 _SWITCH: Final = _one_of(False, True)
 OF_TREES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {

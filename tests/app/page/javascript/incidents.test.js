@@ -163,7 +163,7 @@ test("the table of watched series has a column for each number of rows, and the 
     { ...one, feature: "age", detectable: { 10000: "3.1 % / 25 % / ±1.25", 1000: "6.2 % / – / ±2.5" } },
     { ...one, feature: "car", state: "of_tomorrow", title: "", detectable: {} },
   ];
-  assert.deepEqual(watchingTable({ row: 4999, left_out: 0, series }), {
+  assert.deepEqual(watchingTable({ row: 4999, left_out: 0, note: "", series }), {
     heads: ["feature", "state", "values", "bins", "block", "within 1,000 rows", "within 10,000 rows"],
     rows: [
       { title: "goes on", cells: ["(label)", "watched", "4,600", "17", "3", "6.2 % / – / –", "–"] },
@@ -174,6 +174,6 @@ test("the table of watched series has a column for each number of rows, and the 
       { title: "", cells: ["car", "of-tomorrow", "4,600", "17", "3", "–", "–"] },
     ],
   });
-  assert.match(watchingNote({ row: 4999, left_out: 0, series }), /^As of row 4,999: .* in time\.$/);
-  assert.match(watchingNote({ row: 4999, left_out: 7, series }), /7 further features are not shown/);
+  assert.equal(watchingNote({ row: 4999, left_out: 0, note: "The sizes.", series }), "As of row 4,999. The sizes.");
+  assert.match(watchingNote({ row: 4999, left_out: 7, note: "", series }), /7 further features are not shown/);
 });

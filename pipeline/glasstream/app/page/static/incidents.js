@@ -433,15 +433,10 @@ function evidence(incident) {
  * What the table of watched series shows.
  * @param {Watching} watching
  */
-export function watchingNote({ row, left_out }) {
+export function watchingNote({ row, left_out, note }) {
   const all = "`glasstream incidents --watching` lists all.";
   const further = left_out ? ` ${count(left_out)} further features are not shown; ${all}` : "";
-  return (
-    `As of row ${count(row)}: the smallest lasting changes that are noticed in about half of such cases or more, if ` +
-    "one series changes while no incident is open. Share of rows that lose their value or get one beyond all former " +
-    "values / share that get one former value, whichever but the most frequent / rise or fall of all values. " +
-    `A dash: no such change is noticed in time.${further}`
-  );
+  return `As of row ${count(row)}. ${note}${further}`;
 }
 
 /**

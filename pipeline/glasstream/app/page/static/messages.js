@@ -243,6 +243,7 @@
  * @typedef {object} Watching
  * @property {number} row row as of which the stream is watched so
  * @property {number} left_out further features
+ * @property {string} note what the sizes are
  * @property {WatchedSeries[]} series the labels, if there are any, and features
  */
 
