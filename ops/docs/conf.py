@@ -16,7 +16,16 @@ NAVIGATION = {
         *("/CONTRIBUTING", "releasing"),
     ),
     "Reference": (*("settings", "all-settings", "events", "topics", "api", "performance", "glossary", "/CHANGELOG"),),
-    "Explanation": ("methods", "incidents", "design", "/ops/decisions/README", "deviations", "papers", "alternatives"),
+    "Explanation": (
+        "methods",
+        "incidents",
+        "gallery",
+        "design",
+        "/ops/decisions/README",
+        "deviations",
+        "papers",
+        "alternatives",
+    ),
 }
 """Pages in the order of the sidebar, by their kind: tutorial, how-to guide, reference or explanation (Diátaxis)."""
 

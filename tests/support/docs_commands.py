@@ -35,6 +35,7 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
         "-m",
         "glasstream.app.reference",
     ): "writes files into the checkout; tests/topics/test_reference.py compares",
+    ("python", "-m", "tests.support.gallery"): "writes files into the checkout; tests/docs/test_gallery.py compares",
     ("python", "-m", "hatchling"): "tests/ops/test_release.py builds both files",
     (
         "python",
