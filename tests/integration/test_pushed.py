@@ -50,6 +50,11 @@ def test_a_model_is_replaced_and_rolled_back_whoever_is_killed(
     said = commands.run("model", "push", tmp_path, "--stream", "s").error
     assert isinstance(said, InputError) and "cannot read" in str(said)
 
+    planned = commands.well("model", "push", second, "--stream", "s", "--dry-run").out
+    assert f"the model {digests[1][:12]} replaces the model of the settings after " in planned
+    assert planned.endswith("nothing was written\n") and "no models were pushed" in commands.well("model", "list").out
+    said = commands.run("model", "push", "--from", "s", "--stream", "s").error
+    assert isinstance(said, InputError) and "--from: expected another stream" in str(said)
     assert f"stored as {digests[0]}" in commands.well("model", "push", first).out
     said = commands.well("model", "push", second, "--stream", "s").out
     assert f"the next event of stream s is predicted by the model {digests[1]}" in said

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaException, Message, Producer
 
-from glasstream.app.operate.mark import Mark, send_mark
+from glasstream.app.operate.mark import Mark, known, send_mark
 from glasstream.app.operate.state import state
 from glasstream.app.operate.topic_reader import STANDSTILL_SECONDS, offsets, read_records
 from glasstream.base.errors import BrokerError, FrameError, InputError, ModelError, RecordError
@@ -17,7 +17,7 @@ from glasstream.kafka.transport.connection import connection
 from glasstream.kafka.transport.topic_check import check_topics
 from glasstream.kafka.trial import tried
 from glasstream.models.onnx.file import content
-from glasstream_topics import events, events_dead, models
+from glasstream_topics import comparisons, consume, events, events_dead, models
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +163,67 @@ def find(settings: Settings, digest: str) -> str:
             f"{', '.join(one.digest[:12] for one in found or there) or 'no files'}; {todo}"
         )
     return found[0].digest
+
+
+def used_by(settings: Settings, stream: str) -> str:
+    """Return the SHA-256 of the pushed model that a stream uses.
+
+    Raises
+    ------
+    InputError
+        The learner has not seen the stream, or it uses the model of the settings, which no topic has.
+    """
+    digest = known(state(settings), stream)[0].model
+    if not digest:
+        raise InputError(
+            f"--from: expected a stream with a pushed model, got {stream!r}, which uses the model of the settings; "
+            "give its FILE"
+        )
+    return digest
+
+
+def replacement(settings: Settings, stream: str, digest: str) -> str:
+    """Return what the mark of a model changes, in words.
+
+    Parameters
+    ----------
+    digest
+        SHA-256 of the model.
+
+    Raises
+    ------
+    InputError
+        The learner has not seen the stream.
+    """
+    one, behind = known(state(settings), stream)
+    before = f"the model {one.model[:12]}" if one.model else "the model of the settings"
+    where = f"stream {stream}, epoch {one.epoch}"
+    if one.model == digest:
+        return f"{where}: it uses the model {digest[:12]} already"
+    waiting = f"; {behind:,} messages that wait are predicted by the old model" if behind else ""
+    return f"{where}: the model {digest[:12]} replaces {before} after {one.seqs:,} events{waiting}"
+
+
+def verdict(settings: Settings, stream: str, challenger: str) -> str:
+    """Return the newest published comparison of two streams of the deployment in words.
+
+    Raises
+    ------
+    TopicError, BrokerError
+        The topic `comparisons` is missing, or cannot be read.
+    """
+    newest: comparisons.Comparison | None = None
+    with consume.comparisons(
+        settings.broker, prefix=settings.prefix, follow=False, damaged="skip", kafka=settings.kafka
+    ) as records:
+        for one in records:
+            pair = one.stream, one.other.stream
+            if one.other.prefix == settings.prefix and pair in ((stream, challenger), (challenger, stream)):
+                newest = one
+    if newest is None:
+        how = f"glasstream compare {stream} {challenger} --publish"
+        return f"no comparison of {stream} and {challenger} was published (`{how}`)"
+    return newest.sentence()
 
 
 def name_model(settings: Settings, stream: str, digest: str) -> Mark:
