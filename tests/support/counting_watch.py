@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from glasstream.detect.incidents.recent import Recent
 from glasstream.detect.incidents.watch import Rows
 from glasstream_topics.incidents import Affected, Evidence, Incident, Onset
 from glasstream_topics.watching import Watched, Watching
@@ -26,6 +27,7 @@ class CountingWatch:
         """Of inputs, targets, losses and importances."""
         self.since = 0
         self.watching: list[Watching] = []
+        self.recent = Recent()
 
     def update(self, rows: Rows) -> Iterator[Incident]:
         importance = np.zeros_like(rows.inputs) if rows.importance is None else rows.importance

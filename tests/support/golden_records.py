@@ -34,6 +34,7 @@ from glasstream_topics import (
     progress_learner,
     progress_novelty,
     requests,
+    segments,
     snapshots,
     watching,
 )
@@ -377,6 +378,35 @@ def comparison() -> comparisons.Comparison:
     )
 
 
+def segments_record() -> bytes:
+    weak = segments.WeakSegment(
+        conditions=[
+            incidents.Condition("region", "in", ["north"], False),
+            incidents.Condition("hour", ">=", [15.0], False),
+        ],
+        text="region = north and hour >= 15",
+        share=0.125,
+        loss=0.5,
+        outside=0.25,
+        low=0.125,
+        high=0.375,
+        since=3_000,
+    )
+    return segments.encode(
+        epoch=1,
+        stream="loans",
+        row=7_999,
+        seq=8_012,
+        loss_name="brier",
+        rows=5_000,
+        loss=0.28125,
+        level=0.05,
+        looked=18_845,
+        tested=10,
+        segments=[weak],
+    )
+
+
 def incident() -> incidents.Incident:
     return incidents.Incident(
         schema_version=3,
@@ -709,6 +739,7 @@ GOLDEN: Final[dict[str, Callable[[], bytes]]] = {
     "incidents.v3.json": lambda: incidents.encode(incident()),
     "watching.v1.json": watching_record,
     "comparisons.v1.json": lambda: comparisons.encode(comparison()),
+    "segments.v1.json": segments_record,
     "attributions.v2.json": attribution,
     "attributions.v2.regression.json": lambda: attribution(regression=True),
     "novelty.v2.json": usual_event,

@@ -13,6 +13,7 @@ from glasstream_topics import (
     importance,
     novelty,
     predictions,
+    segments,
     watching,
 )
 from glasstream_topics.incidents import Affected, Alternative, Evidence, Incident, Onset
@@ -205,6 +206,22 @@ def attribution_record(
         others=0.0,
     )
     return msgspec.json.encode(record)
+
+
+def segments_record(row: int, *texts: str, stream: str = "s", epoch: int = 0) -> bytes:
+    return segments.encode(
+        epoch=epoch,
+        stream=stream,
+        row=row,
+        seq=row,
+        loss_name="brier",
+        rows=5_000,
+        loss=0.25,
+        level=0.05,
+        looked=1_000,
+        tested=10,
+        segments=[segments.WeakSegment([], text, 0.125, 0.5, 0.25, 0.125, 0.375, 3_000) for text in texts],
+    )
 
 
 def watching_record(row: int, states: Mapping[str, str], *, stream: str = "s", epoch: int = 0) -> bytes:

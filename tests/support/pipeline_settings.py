@@ -3,7 +3,10 @@
 from glasstream.app.configuration import load
 from glasstream.flow.settings import Settings
 
-PUBLIC = ("predictions", "groups", "importance", "effects", "attributions", "drift", "incidents", "watching", "novelty")
+PUBLIC = (
+    "predictions", "groups", "importance", "effects", "attributions", "drift", "incidents", "watching", "segments",
+    "novelty",
+)  # fmt: skip
 
 
 SETTINGS = (

@@ -17,6 +17,7 @@ from glasstream_topics import (
     incidents,
     novelty,
     predictions,
+    segments,
     watching,
 )
 from tests.support.page_records import (
@@ -38,6 +39,7 @@ DECODE = {
     "novelty": novelty.decode,
     "attributions": attributions.decode,
     "watching": watching.decode,
+    "segments": segments.decode,
     "groups": groups.decode,
     "comparisons": comparisons.decode,
 }

@@ -16,7 +16,17 @@ def of(role: str, kind: str, avro: tuple[Topic, ...] = ()) -> dict[str, Grant]:
 
 def test_a_consumer_reads_what_is_published_and_no_events_or_internal_records() -> None:
     read = {name for name, grant in of("consumer", "topic").items() if grant.operations == ("read",)}
-    names = ("importance", "effects", "attributions", "drift", "incidents", "novelty", "watching", "comparisons")
+    names = (
+        "importance",
+        "effects",
+        "attributions",
+        "drift",
+        "incidents",
+        "novelty",
+        "watching",
+        "comparisons",
+        "segments",
+    )
     assert read == {f"p.{name}" for name in ("events.dead", "predictions", "groups", *names)}
 
 

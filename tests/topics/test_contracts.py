@@ -39,6 +39,7 @@ def test_every_topic_is_in_the_catalogue_once() -> None:
         "progress.labels",
         "progress.learner",
         "progress.novelty",
+        "segments",
         "snapshots",
         "watching",
     ]
@@ -68,11 +69,12 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
         "drift",
         "incidents",
         "watching",
+        "segments",
         "novelty",
         "comparisons",
     }
     for topic in glasstream_topics.ALL:
-        if topic.name in ("effects", "watching"):
+        if topic.name in ("effects", "segments", "watching"):
             assert topic.config["min.compaction.lag.ms"] == "86400000"
         elif topic.public:
             assert topic.config["cleanup.policy"] == "delete"
@@ -85,6 +87,7 @@ def test_public_topics_are_json_and_internal_ones_bounded() -> None:
     compacted = {name for name, topic in TOPICS.items() if topic.config["cleanup.policy"] == "compact"}
     assert compacted == {
         "effects",
+        "segments",
         "watching",
         "models",
         "snapshots",

@@ -30,6 +30,7 @@ from glasstream_topics import (
     progress_learner,
     progress_novelty,
     requests,
+    segments,
     snapshots,
     watching,
 )
@@ -62,6 +63,7 @@ from tests.support.golden_records import (
     novelty_partition,
     novelty_stream,
     prediction,
+    segments_record,
     usual_event,
     watched,
     watching_record,
@@ -109,6 +111,10 @@ def test_public_records_have_the_binding_fields_in_the_binding_order() -> None:
         *("schema_version", "epoch", "stream", "seq", "other", "loss", "scale", "start", "rows", "left_out"),
         *("own_loss", "other_loss", "difference", "low", "high", "level", "better", "since_row", "since_seq"),
         *("evidence", "visible"),
+    ]
+    assert fields(segments_record()) == [
+        *("schema_version", "epoch", "stream", "row", "seq", "loss_name", "rows", "loss", "level", "looked", "tested"),
+        "segments",
     ]
     assert fields(group_record()) == [
         *("schema_version", "epoch", "stream", "seq", "attribute", "loss", "classes", "more_classes", "least", "level"),
@@ -265,6 +271,15 @@ def test_comparisons_are_read_and_told_in_words() -> None:
     assert unknown.sentence() == (
         "not known yet after 5,000 rows: error rate of loans lower by 0.5000, 95 % interval -0.5000 to 1.5000; a "
         "difference of 2.2500 would have been seen by now"
+    )
+
+
+def test_segments_are_read() -> None:
+    one = segments.decode(checked_in("segments.v1.json"))
+    (weak,) = one.segments
+    assert [condition.op for condition in weak.conditions] == ["in", ">="] and (one.rows, weak.since) == (5_000, 3_000)
+    assert weak.sentence == (
+        "region = north and hour >= 15: loss 0.5 instead of 0.25 (+0.125 to +0.375), 12 % of the rows, since row 3,000"
     )
 
 

@@ -24,6 +24,7 @@ from glasstream_topics import (
     progress_learner,
     progress_novelty,
     requests,
+    segments,
     snapshots,
     watching,
 )
@@ -51,6 +52,7 @@ ALL: Final[tuple[Topic, ...]] = (
     drift.TOPIC,
     incidents.TOPIC,
     watching.TOPIC,
+    segments.TOPIC,
     novelty.TOPIC,
     comparisons.TOPIC,
 )

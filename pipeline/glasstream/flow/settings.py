@@ -137,6 +137,19 @@ class Limits(IngestLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     snapshot_largest: ChangesNothing[Positive] = 64 * 1024 * 1024
 
 
+class SegmentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The search for weak segments, in which the loss is higher than elsewhere. It needs incidents (`drift.budget`).
+
+    Attributes
+    ----------
+    level
+        Probability that a record names a segment if the loss does not depend on the features, such as 0.05. 0 turns the
+        search off.
+    """
+
+    level: ChangesExplanations[Annotated[float, Meta(ge=0, le=0.5)]] = 0.0
+
+
 class Transaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often learner and aggregator commit while events wait. When none waits, they commit at once.
 
@@ -321,6 +334,7 @@ class Settings(MethodSections, frozen=True, kw_only=True, forbid_unknown_fields=
     drift: DriftSettings = DriftSettings()
     novelty: NoveltySettings = NoveltySettings()
     groups: GroupSettings = GroupSettings()
+    segments: SegmentSettings = SegmentSettings()
     snapshot: Schedule = Schedule()
     checkpoint: Checkpoint = Checkpoint()
     publish: Publish = Publish()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import msgspec
 import orjson
 import pytest
@@ -12,7 +13,7 @@ from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.app.command.cli import cli
 from glasstream.base.errors import SettingsError, TopicError
 from glasstream.flow.aggregator import incidents as aggregated
-from glasstream_topics import incidents, watching
+from glasstream_topics import incidents, segments, watching
 from glasstream_topics.incidents import Incident
 from tests.support.counting_watch import CountingWatch
 from tests.support.golden_records import checked_in
@@ -128,3 +129,25 @@ def test_watching_lists_the_newest_record_of_each_stream(embedded: EmbeddedKafka
         ["age", "watched", "4,600", "17", "3", "0.013", "6.2 % / – / ±2.5", "3.1 % / 25 % / ±1.25"],
         ["car", "muted", "4,600", "17", "3", "0.013", "–", "–"],
     ]
+
+
+def segments_of(stream: str, **changes: object) -> bytes:
+    record = segments.decode(checked_in("segments.v1.json"))
+    return msgspec.json.encode(msgspec.structs.replace(record, stream=stream, **changes))
+
+
+def test_segments_lists_the_newest_record_of_each_stream(embedded: EmbeddedKafka) -> None:
+    embedded.create_topic("test.segments", 1)
+    assert "no segments have been tested yet" in listed(embedded, "--segments")[0]
+    writer = Writer(embedded.bootstrap, "test.segments")
+    writer.send(segments_of("loans", row=999), b"no record", segments_of("loans"), segments_of("loans", epoch=0))
+    writer.send(segments_of("bikes", segments=[]))
+    said, errors = listed(embedded, "--segments", "--json")
+    found = [segments.decode(line.encode()) for line in said.splitlines()]
+    assert [(one.stream, one.epoch, one.row) for one in found] == [("bikes", 1, 7_999), ("loans", 1, 7_999)]
+    assert errors == "skipped records of test.segments that cannot be read: 1\n"
+    text = " ".join(listed(embedded, "--segments")[0].split())
+    assert text.startswith("bikes: no segment stands out as of row 7,999") and "loans: 1 weak segment as of" in text
+    assert "region = north and hour >= 15: loss 0.5 instead of 0.25 (+0.125 to +0.375), 12 % of the rows" in text
+    with pytest.raises(click.UsageError, match="--watching or --segments"):
+        listed(embedded, "--segments", "--watching")

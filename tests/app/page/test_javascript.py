@@ -25,6 +25,7 @@ from tests.support.page_records import (
     importance_record,
     incident_record,
     prediction_record,
+    segments_record,
 )
 from tests.support.viewer import put, sent, some, store
 
@@ -103,6 +104,7 @@ def conversation() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     put(known, "novelty", novelty_alarm(410))
     put(known, "groups", group_record(300, alarms=["accuracy of sex = 'f' fell"]))
     put(known, "comparisons", comparison_record(300, "other"))
+    put(known, "segments", segments_record(4_999, "a >= 15"))
     messages.append(sent(viewer))
     for seq, output in ((399, "yes"), (420, None)):
         put(known, "attributions", attribution_record(seq, {"a": 0.5, "b": -0.25}, output=output))

@@ -28,6 +28,7 @@ from tests.support.page_records import (
     incident_record,
     novelty_record,
     prediction_record,
+    segments_record,
     watching_record,
 )
 from tests.support.viewer import put, sent, some, store
@@ -312,6 +313,27 @@ def test_how_a_stream_is_watched_is_sent_once_as_of_its_newest_record_and_bounde
     put(known, "watching", watching_record(2_999, many))
     part = (sent(viewer) or {})["watching"]
     assert part["left_out"] == 1 and [one["feature"] for one in part["series"][:3]] == [None, "zip", "f000"]
+
+
+def test_weak_segments_are_sent_once_as_of_the_newest_record_also_if_there_are_none() -> None:
+    known = store()
+    put(known, "importance", importance_record(1_000, {"age": 0.5}))
+    viewer = Viewer(Rows(known), View())
+    assert "segments" not in (sent(viewer) or {})
+    put(known, "segments", segments_record(4_999, "age >= 60", "car = b"))
+    put(known, "segments", segments_record(3_999, "age < 20"))
+    delta = sent(viewer)
+    assert delta is not None and delta["type"] == "delta"
+    assert [one["text"] for one in delta["segments"]["segments"]] == ["age >= 60", "car = b"]
+    assert delta["segments"]["segments"][0] == {
+        "text": "age >= 60", "share": 0.125, "loss": 0.5, "outside": 0.25, "low": 0.125, "high": 0.375, "since": 3_000,
+    }  # fmt: skip
+    assert orjson.loads(viewer.whole())["segments"] == delta["segments"]
+    put(known, "importance", importance_record(2_000, {"age": 0.5}))
+    assert "segments" not in (sent(viewer) or {})
+    put(known, "segments", segments_record(5_999))
+    none = (sent(viewer) or {})["segments"]
+    assert none["segments"] == [] and none["sentence"].startswith("no segment stands out as of row 5,999")
 
 
 def test_each_verdict_has_an_advice_of_its_own_and_unknown_ones_are_named() -> None:

@@ -21,6 +21,7 @@ from glasstream_topics import importance as importance_topic
 from glasstream_topics import incidents as incidents_topic
 from glasstream_topics import novelty as novelty_topic
 from glasstream_topics import predictions as predictions_topic
+from glasstream_topics import segments as segments_topic
 from glasstream_topics import watching as watching_topic
 from glasstream_topics.attributions import Attribution
 from glasstream_topics.comparisons import Comparison
@@ -33,6 +34,7 @@ from glasstream_topics.importance import Importance
 from glasstream_topics.incidents import Incident
 from glasstream_topics.novelty import Novelty
 from glasstream_topics.predictions import Prediction
+from glasstream_topics.segments import Segments
 from glasstream_topics.watching import Watching
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "incidents",
     "novelty",
     "predictions",
+    "segments",
     "watching",
 ]
 
@@ -178,6 +181,14 @@ def novelty(bootstrap: str, **options: Unpack[Options]) -> Reader[Novelty]:
 def predictions(bootstrap: str, **options: Unpack[Options]) -> Reader[Prediction]:
     """Read predictions: the records of `predictions`. Parameters and errors are those of `importance`."""
     return Reader(Records(predictions_topic.JSON), bootstrap, **options)
+
+
+def segments(bootstrap: str, **options: Unpack[Options]) -> Reader[Segments]:
+    """Read the weak segments of streams: the records of `segments`.
+
+    Parameters and errors are those of `importance`. Kafka keeps the newest record of each stream for ever.
+    """
+    return Reader(Records(segments_topic.JSON), bootstrap, **options)
 
 
 def watching(bootstrap: str, **options: Unpack[Options]) -> Reader[Watching]:

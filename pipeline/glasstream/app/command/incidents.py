@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from glasstream.flow.settings import Settings
     from glasstream_topics.consume import Reader
     from glasstream_topics.incidents import Affected, Incident
+    from glasstream_topics.segments import Segments
     from glasstream_topics.watching import Watching
 
 T = TypeVar("T", bound="Struct")
@@ -30,10 +31,13 @@ _NUMBERS = ("number", "since")
 @click.command(short_help="List the incidents of streams and their models.")
 @click.option("--stream", help="Only incidents of this stream.")
 @click.option("--watching", is_flag=True, help="List how each feature is watched, and the smallest changes noticed.")
+@click.option("--segments", is_flag=True, help="List the segments in which the loss is higher than elsewhere.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records, one JSON object per line.")
 @data_option
 @settings_options(A_BROKER_OR_DATA)
-def incidents(stream: str | None, watching: bool, as_json: bool, data: Path | None, **common: Any) -> int:
+def incidents(
+    stream: str | None, watching: bool, segments: bool, as_json: bool, data: Path | None, **common: Any
+) -> int:
     """List the incidents on the topic `incidents`, each as of its newest record.
 
     Below the table, a sentence about each incident reports what changed, when it began, and how it affected the loss,
@@ -42,13 +46,20 @@ def incidents(stream: str | None, watching: bool, as_json: bool, data: Path | No
 
     With --watching, list instead how the features of each stream are watched, as of the newest record on the topic
     `watching`: whether they are muted, what is pending, and the smallest lasting changes that would be noticed.
+
+    With --segments, list instead the weak segments of each stream, as of the newest record on the topic `segments`: the
+    parts of the events in which the loss is higher than elsewhere, whether or not anything has changed.
     """
+    if watching and segments:
+        raise click.UsageError("give --watching or --segments, not both")
     from glasstream.app.command.expect import reached
     from glasstream_topics.incidents import encode
 
     with reached(load_settings(common), data) as settings:
         if watching:
             return _list_watching(settings, stream, as_json=as_json)
+        if segments:
+            return _list_segments(settings, stream, as_json=as_json)
         found = _newest(settings, stream)
     if as_json:
         for incident in found:
@@ -81,6 +92,29 @@ def _list_watching(settings: "Settings", stream: str | None, *, as_json: bool) -
         console.print(_watching_table(one))
     if not as_json:
         say(SIZES if newest else "no stream is watched yet: the first record comes after 1,000 rows")
+    return 0
+
+
+def _list_segments(settings: "Settings", stream: str | None, *, as_json: bool) -> int:
+    """Print the newest record of the weak segments of each stream."""
+    import msgspec
+
+    from glasstream_topics import consume
+
+    newest: dict[str, Segments] = {}
+    for record in _read("segments", consume.segments, settings, stream):
+        former = newest.get(record.stream)
+        if former is None or record.epoch >= former.epoch:
+            newest[record.stream] = record
+    for _, one in sorted(newest.items()):
+        if as_json:
+            click.echo(msgspec.json.encode(one))
+            continue
+        say(f"{one.stream}: {one.sentence}")
+        for segment in one.segments:
+            say(f"  {segment.sentence}")
+    if not as_json and not newest:
+        say("no segments have been tested yet: the first record comes after 3,000 rows")
     return 0
 
 

@@ -22,6 +22,7 @@ from glasstream_topics.groups import Group, Groups, Mean
 from glasstream_topics.incidents import VERDICTS, Incident
 from glasstream_topics.methods import label_of, meaning_of
 from glasstream_topics.novelty import Novelty
+from glasstream_topics.segments import Segments
 
 
 def outline_part(store: Store) -> dict[str, Any]:
@@ -320,6 +321,17 @@ def _example(record: Novelty) -> dict[str, Any]:
         "indicator": record.indicator,
         "threshold": record.threshold,
         "attribution": [[name, slopes[name]] for name in strongest],
+    }
+
+
+def segments_part(record: Segments) -> dict[str, Any]:
+    """Return the weak segments of a stream as of the newest record."""
+    return {
+        "sentence": record.sentence,
+        "segments": [
+            {name: getattr(one, name) for name in ("text", "share", "loss", "outside", "low", "high", "since")}
+            for one in record.segments
+        ],
     }
 
 

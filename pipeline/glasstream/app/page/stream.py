@@ -25,9 +25,13 @@ from glasstream_topics.importance import Feature, Importance, Interval
 from glasstream_topics.incidents import Incident
 from glasstream_topics.novelty import Novelty
 from glasstream_topics.predictions import Prediction
+from glasstream_topics.segments import Segments
 from glasstream_topics.watching import Watching
 
-Record = Importance | Effect | Drift | Incident | Watching | Novelty | Prediction | Attribution | Groups | Comparison
+Record = (
+    Importance | Effect | Drift | Incident | Watching | Segments | Novelty | Prediction | Attribution | Groups
+    | Comparison
+)  # fmt: skip
 
 _CELLS = 400_000
 """Largest count of numbers kept for one method. With many features, fewer records are kept."""
@@ -249,6 +253,7 @@ class StreamHistory:
         self.alarms_total = 0
         self.incidents = Incidents()
         self.watching: dict[str, Any] | None = None
+        self.segments: Segments | None = None
         self.novelty = NoveltyHistory()
         self.explained = Explained()
         self.groups: dict[str, Groups] = {}
@@ -293,6 +298,8 @@ class StreamHistory:
                 return self.incidents.take(record)
             case Watching():
                 return self._add_watching(record)
+            case Segments():
+                return self._add_segments(record)
             case Groups():
                 return self._add_groups(record)
             case Comparison():
@@ -346,6 +353,12 @@ class StreamHistory:
             return False
         self.alarms.append(record)
         self.alarms_total += 1
+        return True
+
+    def _add_segments(self, record: Segments) -> bool:
+        if self.segments is not None and record.row <= self.segments.row:
+            return False
+        self.segments = record
         return True
 
     def _add_watching(self, record: Watching) -> bool:

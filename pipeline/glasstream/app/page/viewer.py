@@ -30,6 +30,7 @@ from glasstream.app.page.parts import (
     opened_part,
     outline_part,
     quality_part,
+    segments_part,
 )
 from glasstream.app.page.stream import Curve, Point, StreamHistory
 from glasstream_topics.methods import label_of
@@ -94,6 +95,8 @@ class _Sent:
     """Version of the incidents that were sent."""
     watching: dict[str, Any] | None = None
     """How the stream is watched, as it was sent."""
+    segments: int = -1
+    """Row of the weak segments that were sent."""
     quality: tuple[int, int] = (0, 0)
     """Width of the bins, and index of the newest bin that was sent."""
     novelty: tuple[int, int] = (0, 0)
@@ -195,6 +198,7 @@ class Viewer:
         sent.alarms = history.alarms_total
         sent.incidents = history.incidents.version
         sent.watching = history.watching
+        sent.segments = -1 if history.segments is None else history.segments.row
         sent.explained = history.explained.version
         sent.groups = history.groups_version
         sent.comparisons = history.comparisons_version
@@ -216,6 +220,7 @@ class Viewer:
             alarms=0,
             incidents=0,
             watching=None,
+            segments=-1,
             quality=(0, 0),
             novelty=(0, 0),
             explained=0,
@@ -279,6 +284,9 @@ class Viewer:
             parts["incidents"] = [incident_part(one) for one in incidents]
         if history.watching is not None and history.watching is not sent.watching:
             parts["watching"] = sent.watching = history.watching
+        if history.segments is not None and history.segments.row != sent.segments:
+            parts["segments"] = segments_part(history.segments)
+            sent.segments = history.segments.row
         if sent.effect is not None and curves:
             feature, output = sent.effect
             parts["effect"] = {

@@ -39,6 +39,7 @@ _SMALL: Final = {
     "snapshot.doubling": "32",
     "snapshot.cadence": "40",
     "drift.grace": "20",
+    "segments.level": "0.05",
     "novelty.window": "50",
     "novelty.stride": "50",
     "novelty.delay": "20",

@@ -94,6 +94,18 @@ class Rows(NamedTuple):
     texts: Texts = MappingProxyType({})
     """Names of the categories in these rows, by feature and code."""
 
+    def part(self, rows: slice) -> "Rows":
+        """Return consecutive ones of these rows."""
+        return self._replace(
+            first_row=self.first_row + rows.start,
+            seqs=self.seqs[rows],
+            times=self.times[rows],
+            inputs=self.inputs[rows],
+            target=self.target[rows],
+            loss=self.loss[rows],
+            importance=None if self.importance is None else self.importance[rows],
+        )
+
 
 class _Now(NamedTuple):
     """The newest row."""

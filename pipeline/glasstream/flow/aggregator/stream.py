@@ -55,6 +55,7 @@ class _Meta(msgspec.Struct, forbid_unknown_fields=True):
     methods: dict[str, dict[str, Any]]
     drift: dict[str, Any] | None = None
     incidents: dict[str, Any] | None = None
+    segments: dict[str, Any] | None = None
     events: dict[str, Any] | None = None
 
 
@@ -428,6 +429,8 @@ class StreamAggregator:
         if self.incidents is not None:
             meta["incidents"], own = self.incidents.state()
             arrays |= {f"incidents/{name}": array for name, array in own.items()}
+            meta["segments"], own = self.incidents.state_of_segments()
+            arrays |= {f"segments/{name}": array for name, array in own.items()}
             meta["events"], own = self.incidents.state_of_events()
             arrays |= {f"events/{name}": array for name, array in own.items()}
         return meta, arrays
@@ -479,7 +482,10 @@ class StreamAggregator:
             restored.alarms.restore(saved.drift, form.part("drift/", arrays), len(names))
         if restored.incidents is not None:
             own = form.part("incidents/", arrays)
-            restored.incidents.restore(saved.incidents, own, restored.timelines[0].row, restored._features)
+            row = restored.timelines[0].row
+            restored.incidents.restore(saved.incidents, own, row, restored._features)
+            own = form.part("segments/", arrays)
+            restored.incidents.restore_segments(saved.segments, own, row, restored._features)
             restored.incidents.restore_events(saved.events, form.part("events/", arrays), restored._features)
         restored.next_row, restored.explained, restored.failed = saved.next_row, saved.explained, saved.failed
         restored.published_row, restored.version = saved.published_row, saved.version

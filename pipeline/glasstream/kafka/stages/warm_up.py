@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.detect.incidents import detectable, series, where
+from glasstream.detect.incidents import detectable, segments, series, where
 from glasstream.events.admission import Task
 from glasstream.events.features import FeatureTable
 from glasstream.explain.background import Background
@@ -111,6 +111,8 @@ def warm_up_aggregator(settings: Settings) -> None:
         series.warm_up()  # the made-up rows are too few
         where.warm_up()
         detectable.warm_up()
+        if settings.segments.level > 0.0:
+            segments.warm_up()
 
 
 def _contributions(settings: Settings, classes: list[str]) -> Iterator[Contributions]:

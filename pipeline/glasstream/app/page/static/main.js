@@ -11,6 +11,7 @@ import { Choices, IncidentsPanel } from "./incidents.js";
 import { OverviewPanel } from "./overview.js";
 import { QualityPanel } from "./quality.js";
 import { ReliancePanel } from "./reliance.js";
+import { SegmentsPanel } from "./segments.js";
 import { status } from "./status.js";
 import { dress, onSystem } from "./theme.js";
 import { TrustPanel } from "./trust.js";
@@ -114,6 +115,7 @@ const effects = new EffectsPanel(act);
 const trust = new TrustPanel(shared);
 const why = new WhyPanel(go);
 const byGroup = new GroupsPanel();
+const weak = new SegmentsPanel();
 const charts = {
   loss: quality.loss,
   metric: quality.metric,
@@ -191,6 +193,7 @@ function paint() {
   trust.update(data);
   why.update(data, view);
   byGroup.update(data);
+  weak.update(data);
   announce(data);
 }
 

@@ -56,6 +56,7 @@
  * @property {Importance} [importance]
  * @property {Alarm[]} [alarms]
  * @property {Watching} [watching]
+ * @property {Segments} [segments] in a delta only if they have changed
  * @property {Incident[]} [incidents] in a delta those that have changed; in ascending order of their numbers
  * @property {Effect | null} [effect]
  * @property {Novelty} [novelty]
@@ -358,6 +359,23 @@
  * @property {number} seq
  * @property {"stream" | "other" | null} better null if this is not known yet
  * @property {string} text the statement
+ */
+
+/**
+ * @typedef {object} Segments
+ * @property {string} sentence what was found, and how it was tested
+ * @property {WeakSegment[]} segments clearest first
+ */
+
+/**
+ * @typedef {object} WeakSegment
+ * @property {string} text its conditions
+ * @property {number} share of the rows
+ * @property {number} loss
+ * @property {number} outside mean loss of the other rows
+ * @property {number} low of the difference of the two
+ * @property {number} high
+ * @property {number} since row
  */
 
 /**
