@@ -4,8 +4,10 @@ Groups of two, and workers that are told to stop, are in `tests/integration/test
 """
 
 import asyncio
+import gc
 import re
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from glasstream.kafka.transport.producers import ConfirmedProducer
 from glasstream.kafka.transport.reader import IN_FLIGHT, MOST
 from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.snapshot_table import TableSpec
-from glasstream.kafka.transport.stateful import PAUSE, STATE_BYTES_PER_SECOND, pause_after
+from glasstream.kafka.transport.stateful import PAUSE, STATE_BYTES_PER_SECOND, StatefulStage, pause_after
 from glasstream.kafka.transport.stateless import StatelessStage
 from tests.support.transport_harness import (
     Gate,
@@ -304,6 +306,18 @@ def test_stages_run_on_the_embedded_broker(embedded: EmbeddedKafka, prefix: str)
     asyncio.run(run())
     assert copied == sums(200)
     assert read_all(embedded.bootstrap, f"{prefix}copy") == [sums(200)]
+
+
+def test_a_stage_that_has_stopped_is_let_go_with_its_clients(link: Connection, topics: str) -> None:
+    async def run() -> weakref.ref[StatefulStage]:
+        stage = total_stage(link, topics, Totals(topics))
+        async with running(stage):
+            pass
+        return weakref.ref(stage)
+
+    stopped = asyncio.run(run())
+    gc.collect()
+    assert stopped() is None
 
 
 class Busy(Total):

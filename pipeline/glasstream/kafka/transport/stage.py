@@ -164,6 +164,9 @@ class Stage(ABC):
             self.lanes.clear()
             for service in reversed(self.services):
                 await service.stop()
+            # Faust's signals are global: what stays connected would live on, with its Kafka clients and their threads.
+            self.app.on_partitions_revoked.disconnect(self._revoked)
+            self.app.on_rebalance_complete.disconnect(self._assigned)
 
     async def wait_crashed(self) -> None:
         """Wait until Faust has failed or was stopped."""
