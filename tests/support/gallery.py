@@ -40,7 +40,7 @@ EXHIBITS = (
         "bike_hourly",
         "The seasons of a young service: hourly bicycle rentals in Washington",
         "The stream begins in January 2011 and counts months and seasons in columns of their own, so that each change "
-        "of the calendar is a change of the data. That spring is a change of scale is a wrong verdict.",
+        "of the calendar is a change of the data.",
         "tree",
         8_000,
     ),

@@ -60,6 +60,17 @@ def test_few_independent_rows_name_no_factor() -> None:
     assert factor_of(known, 3.3 * values[ROWS : ROWS + 150]) is None
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_season_that_adds_about_as_much_to_all_values_is_no_factor(seed: int) -> None:
+    """A spring after a winter: few days cannot tell whether the spread has grown like the mean."""
+    draws = np.random.default_rng(seed)
+    days = np.repeat(draws.normal(0.2, 0.05, size=ROWS // 24 + 25), 24)
+    values = np.abs(days + draws.normal(0.0, 0.02, size=len(days)))
+    known = before(values[:ROWS])
+    assert known.block > 10
+    assert factor_of(known, 0.4 + 1.5 * values[ROWS:]) is None
+
+
 def test_another_shape_has_no_factor() -> None:
     draws = np.random.default_rng(1)
     assert factor_of(before(draws.exponential(size=ROWS)), draws.normal(20.0, 1.0, size=600)) is None

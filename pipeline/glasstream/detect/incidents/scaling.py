@@ -32,7 +32,8 @@ class Factor(NamedTuple):
 def factor_of(before: Histogram, values: Floats) -> Factor | None:
     """Return by what values are multiplied; None if no factor explains them, or if too few rows tell which one.
 
-    The interval has all factors without which the values are like those before, by the Kolmogorov-Smirnov statistic.
+    The interval has all factors without which the values are like those before, by the Kolmogorov-Smirnov statistic. A
+    positive factor also multiplies the spread: values that are like those before if a step is subtracted have none.
 
     Parameters
     ----------
@@ -46,6 +47,9 @@ def factor_of(before: Histogram, values: Floats) -> Factor | None:
     def distance(factor: float) -> float:
         return known.distance(_snapped(known.edges, values / factor))
 
+    def is_step(step: float) -> bool:
+        return known.distance(_snapped(known.edges, values - step)) <= _REJECTED
+
     with np.errstate(all="ignore"):
         if distance(1.0) <= _REJECTED:
             return None
@@ -53,6 +57,8 @@ def factor_of(before: Histogram, values: Floats) -> Factor | None:
         if not fits or min(fits)[0] > _REJECTED:
             return None
         value = min(fits)[1]
+        if value > 0.0 and any(map(is_step, _quantiles(values, _shares_below(known)) - known.edges)):
+            return None
         ends = [_end(distance, value, furthest) for furthest in (1.0 / _FURTHEST, _FURTHEST)]
     if ends[0] is None or ends[1] is None:
         return None
@@ -63,16 +69,25 @@ def factor_of(before: Histogram, values: Floats) -> Factor | None:
 
 def _candidates(known: Histogram, values: Floats) -> list[float]:
     """Return the ratios of quantiles of the values to the edges; none if most of them are those of the same unit."""
-    counts = known.counts[1:]
-    below = (np.cumsum(counts) - 0.5 * counts)[1 : 2 * len(known.edges) : 2] / known.total
+    below = _shares_below(known)
     found, other_unit = set[float](), False
     for shares in (below, 1.0 - below):
-        ratios = np.quantile(values, shares, method="nearest") / known.edges
+        ratios = _quantiles(values, shares) / known.edges
         wanted = (np.abs(ratios) > 1.0 / _LARGEST) & (np.abs(ratios) < _LARGEST)
         found |= set(ratios[wanted].tolist())
         middle = float(np.median(ratios[wanted])) if wanted.any() else 0.0
         other_unit |= middle < 1.0 / _FURTHEST or middle > _FURTHEST
     return sorted(found) if other_unit else []
+
+
+def _shares_below(known: Histogram) -> Floats:
+    """Return (m,) the share of the values below each edge, half of those that are equal to it included."""
+    counts = known.counts[1:]
+    return np.asarray((np.cumsum(counts) - 0.5 * counts)[1 : 2 * len(known.edges) : 2] / known.total)
+
+
+def _quantiles(values: Floats, shares: Floats) -> Floats:
+    return np.asarray(np.quantile(values, shares, method="nearest"))
 
 
 def _end(distance: Callable[[float], float], value: float, furthest: float) -> float | None:
