@@ -32,7 +32,7 @@ from tests.support.transport_harness import (
     running,
     total_stage,
 )
-from tests.support.waiting import until
+from tests.support.waiting import until, wait_for
 
 FEW = 500
 """Messages in front of a gate."""
@@ -154,8 +154,7 @@ def end_by_the_broker(
                 self._producer.produce(f"{prefix}out", b"never", b"k", 0)
                 self._producer.flush(30)
                 before += 2  # a marker, and a record that is never seen
-            while watermarks(connection, f"{prefix}out", 0, 30.0)[1] == before:
-                pass  # the broker's marker comes
+            wait_for("the broker's marker", lambda: watermarks(connection, f"{prefix}out", 0, 30.0)[1] != before)
             if other:
                 successor = TransactionalProducer(connection, given.transactional_id(0))
                 successor.open(60)
