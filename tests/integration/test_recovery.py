@@ -46,8 +46,7 @@ def test_successors_of_killed_workers_continue_exactly_and_lost_records_come_aga
     make_a_hole(deployment, "contributions", second, 5_200)
     deployment.wait_published("s", 5_199)
     assert_same(deployment, expected)
-    # At least one hole was one: a fetch that was under way may bring a stopped reader all that is then deleted.
-    assert "requests and their snapshots" in deployment.log("learner-1")
+    assert deployment.log("learner-1").count("requests and their snapshots") >= 2, deployment.log("learner-1")
 
 
 def test_a_worker_that_was_paused_past_its_session_can_add_nothing(deploy: Deploy) -> None:

@@ -149,6 +149,8 @@ def ends(deployment: Deployment, topic: str) -> dict[TopicPartition, int]:
 def make_a_hole(deployment: Deployment, topic: str, values: list[bytes], rows: int, *, deleted: bool = True) -> float:
     """Delete from a queue all that its stopped reader has not read; return the seconds until all rows are aggregated.
 
+    The values are sent in halves: the first one answers the fetch that was under way when the reader was stopped.
+
     Parameters
     ----------
     deployment
@@ -162,12 +164,13 @@ def make_a_hole(deployment: Deployment, topic: str, values: list[bytes], rows: i
     deleted
         Whether anything is deleted.
     """
-    before = sum(ends(deployment, topic).values())
     reader = deployment.workers[READERS[topic]]
     reader.send_signal(signal.SIGSTOP)
-    deployment.send(*values)
+    for half in (values[: len(values) // 2], values[len(values) // 2 :]):
+        before = sum(ends(deployment, topic).values())
+        deployment.send(*half)
+        wait_for(f"more {topic}", lambda before=before: sum(ends(deployment, topic).values()) > before)
     wait_for(f"{rows} rows learned", lambda: deployment.poll().progress.rows.get("s", 0) >= rows)
-    wait_for(f"more {topic}", lambda: sum(ends(deployment, topic).values()) > before)
     places = [TopicPartition(place.topic, place.partition, end) for place, end in ends(deployment, topic).items()]
     begun = time.monotonic()
     if deleted:

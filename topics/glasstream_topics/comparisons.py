@@ -1,6 +1,6 @@
 """`comparisons`: which of two models is better on the same events, with a statement that holds at every row."""
 
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import msgspec
 from msgspec.structs import asdict
@@ -124,20 +124,58 @@ class Comparison(Shown, msgspec.Struct, frozen=True):
         'Brier loss lower by 0.0210, 95 % interval 0.0030 to 0.0390, evidence 1 : 398'
         """
         names = own or self.stream, other or self.other.stream
-        behind = self.difference < 0.0
-        low, high = (-self.high, -self.low) if behind else (self.low, self.high)
-        loss = LOSSES[self.loss] if self.scale is None else f"{LOSSES[self.loss]} (at most {self.scale:g})"
-        interval = f"{100 * self.level:.4g} % interval {number(low)} to {number(high)}"
-        by = f"lower by {number(abs(self.difference))}, {interval}"
-        if self.better is not None:
-            beyond = "beyond " if self.evidence >= STRONGEST else ""
-            since = f"since row {self.since_row:,} of {self.rows:,}"
-            evidence = f"evidence {beyond}1 : {10.0**self.evidence:,.0f}"
-            return f"{names[self.better == 'other']} is better {since}: {loss} {by}, {evidence}"
-        return (
-            f"not known yet after {self.rows:,} rows: {loss} of {names[not behind]} {by}; a difference of "
-            f"{number(self.visible)} would have been seen by now"
-        )
+        better = None if self.better is None else names[self.better == "other"]
+        return in_words(self, *names, better, in_units(self.loss, self.scale), 10.0**self.evidence)
+
+
+class Statement(Protocol):
+    """What is known of two models, in the units of the loss; `Comparison` describes the fields."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def difference(self) -> float: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def level(self) -> float: ...
+    @property
+    def since_row(self) -> int | None: ...
+    @property
+    def visible(self) -> float: ...
+
+
+def in_units(loss: str, scale: float | None) -> str:
+    """Return words for a loss of `LOSSES`, with the largest error that counts."""
+    return LOSSES[loss] if scale is None else f"{LOSSES[loss]} (at most {scale:g})"
+
+
+def in_words(statement: Statement, own: str, other: str, better: str | None, loss: str, evidence: float) -> str:
+    """Return a statement as a sentence.
+
+    Parameters
+    ----------
+    own, other, better
+        Names of the two streams, and of the one whose model is better, if this is known.
+    loss
+        Words for the loss.
+    evidence
+        Evidence k for the better model; 10 to the power of `STRONGEST` stands for more, too.
+    """
+    behind = statement.difference < 0.0
+    low, high = (-statement.high, -statement.low) if behind else (statement.low, statement.high)
+    interval = f"{100 * statement.level:.4g} % interval {number(low)} to {number(high)}"
+    by = f"lower by {number(abs(statement.difference))}, {interval}"
+    if better is not None:
+        beyond = "beyond " if evidence >= 10.0**STRONGEST else ""
+        since = f"since row {statement.since_row:,} of {statement.rows:,}"
+        return f"{better} is better {since}: {loss} {by}, evidence {beyond}1 : {evidence:,.0f}"
+    return (
+        f"not known yet after {statement.rows:,} rows: {loss} of {own if behind else other} {by}; a difference of "
+        f"{number(statement.visible)} would have been seen by now"
+    )
 
 
 def number(value: float) -> str:

@@ -17,13 +17,15 @@ from glasstream.detect.comparison import Comparison
 from glasstream.events.admission import label
 from glasstream.events.decode import decode
 from glasstream.events.features import Value
+from glasstream.events.message import Message
 from glasstream.explain.losses import loss_one
-from glasstream.flow.comparisons import ALPHA, target_of
+from glasstream.flow.comparisons import ALPHA, LARGEST, target_of
+from glasstream.flow.identity import event_id
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.names import topic
 from glasstream.kafka.transport.connection import connection
 from glasstream.kafka.transport.topic_check import partition_count
-from glasstream_topics import consume, events, predictions
+from glasstream_topics import comparisons, consume, events, predictions
 from glasstream_topics.comparisons import number
 from glasstream_topics.labels import Label
 from glasstream_topics.predictions import Prediction
@@ -32,12 +34,10 @@ FIRST_ROWS: Final = 1_000
 """Number of the first rows whose values fix the segments."""
 MOST_SEGMENTS: Final = 20
 """Most categories that are segments of their own."""
-STRONGEST: Final = 1e9
+_STRONGEST: Final = 10.0**comparisons.STRONGEST
 """Stronger evidence counts as this number."""
 _LARGEST_EXPONENT: Final = 700.0
 """Largest exponent whose exponential is a finite number."""
-LOSSES: Final[Mapping[str, tuple[str, float]]] = {"brier": ("Brier loss", 2.0), "zero_one": ("error rate", 1.0)}
-"""Words for a loss of classification, and its largest value."""
 DEFAULT: Final = "brier"
 
 _POSITION: Final = re.compile(r"[0-9]+-[0-9]+-[0-9]+")
@@ -136,19 +136,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     def sentence(self) -> str:
         """Return the result as a sentence."""
-        low, high = (-self.high, -self.low) if self.difference < 0.0 else (self.low, self.high)
-        interval = f"{100 * self.level:.4g} % interval {number(low)} to {number(high)}"
-        by = f"lower by {number(abs(self.difference))}, {interval}"
-        if self.better is not None:
-            return (
-                f"{self.better} is better since row {self.since_row:,} of {self.rows:,}: {self.loss} {by}, "
-                f"evidence {'beyond ' if self.evidence == STRONGEST else ''}1 : {self.evidence:,.0f}"
-            )
-        leader = self.first if self.difference < 0.0 else self.second
-        return (
-            f"not known yet after {self.rows:,} rows: {self.loss} of {leader} {by}; a difference of "
-            f"{number(self.visible)} would have been seen by now"
-        )
+        return comparisons.in_words(self, self.first, self.second, self.better, self.loss, self.evidence)
 
 
 class Result(NamedTuple):
@@ -371,7 +359,8 @@ def _measure(chosen: Chosen, common: Iterable[tuple[_Answer, _Answer]]) -> tuple
     if not numbers:
         if chosen.scale is not None:
             raise InputError("--scale: expected it for a regression, got it for a classification")
-        return LOSSES[chosen.loss or DEFAULT]
+        name = chosen.loss or DEFAULT
+        return comparisons.in_units(name, None), LARGEST[name]
     if chosen.loss is not None:
         raise InputError(
             f"--loss: expected none for a regression, whose absolute errors are compared, got {chosen.loss}"
@@ -382,13 +371,15 @@ def _measure(chosen: Chosen, common: Iterable[tuple[_Answer, _Answer]]) -> tuple
             "labels, got none: without a bound, one error could outweigh all others, and no statement would hold at "
             "every row; larger errors count as this one"
         )
-    return f"absolute error (at most {chosen.scale:g})", chosen.scale
+    return comparisons.in_units("absolute", chosen.scale), chosen.scale
 
 
 def _log(settings: Settings, chosen: Chosen, common: Mapping[str, tuple[_Answer, _Answer]]) -> _Log:
     """Return targets, places and values of some events from the topic `events` of the first stream."""
     known = _Log()
-    for place, (name, element) in enumerate(_elements(settings, chosen.first)):
+    log = log_of(settings, chosen.first)
+    of_stream = (one for message in log for one in elements_of(settings, chosen.first, message))
+    for place, (name, element) in enumerate(of_stream):
         answers = common.get(name)
         if answers is None:
             continue
@@ -405,17 +396,25 @@ def _log(settings: Settings, chosen: Chosen, common: Mapping[str, tuple[_Answer,
     return known
 
 
-def _elements(settings: Settings, side: Side) -> Iterator[tuple[str, events.Event | Label]]:
-    """Yield the events and labels of a stream with their ids, in the order of the log."""
+def log_of(settings: Settings, side: Side, begin: int = 0) -> Iterator[Message]:
+    """Yield the messages of a stream's partition of `events`, also those of other streams, up to its end.
+
+    Parameters
+    ----------
+    begin
+        Offset of the first message.
+    """
     settings = msgspec.structs.replace(settings, prefix=side.prefix)
-    name, key, link = topic(settings, events.TOPIC.name), events.key(side.stream), connection(settings)
-    partition = events.partition(key, partition_count(link, name), settings.topics.partitioner)
-    for message in read_records(link, {(name, partition): 0}, read_committed=True):
-        if message.key != key:
-            continue
+    name, link = topic(settings, events.TOPIC.name), connection(settings)
+    partition = events.partition(events.key(side.stream), partition_count(link, name), settings.topics.partitioner)
+    yield from read_records(link, {(name, partition): begin}, read_committed=True)
+
+
+def elements_of(settings: Settings, side: Side, message: Message) -> Iterator[tuple[str, events.Event | Label]]:
+    """Yield the events and labels of a message with their ids; none if it belongs to another stream."""
+    if message.key == events.key(side.stream):
         for index, element in decode(message.value, settings.limits.message_bytes).events:
-            named = f"{partition}-{message.offset}-{index}" if element.id is None else str(element.id)
-            yield named, element
+            yield event_id(element.id, message, index), element
 
 
 def _rows(
@@ -479,7 +478,7 @@ def _compared(chosen: Chosen, words: str, scale: float, rows: Sequence[_Row]) ->
                 better=chosen.names[standing.better - 1] if standing.better else None,
                 since_row=standing.since,
                 since_seq=None if standing.since is None else rows[within[standing.since - 1]].seq,
-                evidence=min(exp(min(standing.log_evidence, _LARGEST_EXPONENT)), STRONGEST),
+                evidence=min(exp(min(standing.log_evidence, _LARGEST_EXPONENT)), _STRONGEST),
                 visible=standing.visible * scale,
             )
         )

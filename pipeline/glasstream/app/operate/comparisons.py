@@ -11,18 +11,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal
 
-import msgspec
-
-from glasstream.app.operate.compare import Side
-from glasstream.app.operate.topic_reader import STANDSTILL_SECONDS, read_records
+from glasstream.app.operate.compare import Side, elements_of, log_of
+from glasstream.app.operate.topic_reader import STANDSTILL_SECONDS
 from glasstream.base.errors import InputError, LostInputError, StateError
-from glasstream.events.decode import decode
 from glasstream.flow.comparisons import LARGEST, MOST_APART, Element, Measure, Pairs, Records
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.names import topic
 from glasstream.kafka.transport.connection import connection
 from glasstream.kafka.transport.records import ProducerRecord
-from glasstream.kafka.transport.topic_check import check_topics, partition_count
+from glasstream.kafka.transport.topic_check import check_topics
 from glasstream.kafka.transport.transactions import TransactionalProducer
 from glasstream_topics import comparisons, consume, events
 from glasstream_topics.comparisons import Comparison, Other
@@ -271,21 +268,14 @@ def _from(answers: Iterator[Prediction], start: int, known: _Known, side: Side) 
 
 def _elements(settings: Settings, side: Side, *, follow: bool) -> Iterator[Element]:
     """Yield events and labels of a stream behind its last reset mark; None wherever the end is reached."""
-    settings = msgspec.structs.replace(settings, prefix=side.prefix)
-    name, key, link = topic(settings, events.TOPIC.name), events.key(side.stream), connection(settings)
-    place = name, events.partition(key, partition_count(link, name), settings.topics.partitioner)
-    begin = 0
-    for message in read_records(link, {place: 0}, read_committed=True):
+    begin, key = 0, events.key(side.stream)
+    for message in log_of(settings, side):
         if message.key == key and message.value is not None and events.is_reset(message.value):
             begin = message.offset + 1
     while True:
-        for message in read_records(link, {place: begin}, read_committed=True):
+        for message in log_of(settings, side, begin):
             begin = message.offset + 1
-            if message.key != key:
-                continue
-            for index, element in decode(message.value, settings.limits.message_bytes).events:
-                named = f"{place[1]}-{message.offset}-{index}" if element.id is None else str(element.id)
-                yield named, element
+            yield from elements_of(settings, side, message)
         yield None
         if not follow:
             return
