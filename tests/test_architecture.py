@@ -89,6 +89,18 @@ def test_nothing_asks_a_coordinator_in_a_way_that_may_end_the_process() -> None:
     assert not found
 
 
+def test_programs_that_import_the_tests_find_them() -> None:
+    """A program that is started by its path has its own folder in front of the path of modules, and no checkout."""
+    programs = [file for folder in ("benchmarks", "chaos") for file in (ROOT / "tests" / folder).glob("*.py")]
+    texts = {file.name: file.read_text(encoding="utf-8") for file in programs}
+    of_tests = {
+        name: text for name, text in texts.items() if "__main__" in text and re.search(r"^\s*from tests", text, re.M)
+    }
+    lost = [name for name, text in of_tests.items() if "sys.path[0] = str(Path(__file__)" not in text]
+    assert of_tests
+    assert lost == []
+
+
 def test_names_of_tests_have_at_most_90_characters() -> None:
     """A longer name states more than one property."""
     sources = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}

@@ -65,7 +65,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.pop(0)  # this folder: in it another file may have the name of a package
+sys.path[0] = str(Path(__file__).parents[2])  # not this folder: in it files have the names of packages
 
 import numpy as np
 import orjson

@@ -29,9 +29,10 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.pop(0)  # this folder: in it another file may have the name of a package
+sys.path[0] = str(Path(__file__).parents[2])  # not this folder: in it files have the names of packages
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
