@@ -177,14 +177,15 @@ def test_kept_weights_are_those_of_all_pairs_to_the_last_bit(seed):
         every[begin : begin + leaves] = True
     words = np.packbits(every, bitorder="little").view("<u8")[np.newaxis]
     reached, found = leaf_games.reached(sets), []
-    for kept in (1 << 20, 0):  # bytes: room for everything, and for one pattern at a time
+    for kept in (1 << 20, 1 << 11, 0):  # bytes: room for everything, for some patterns, and for one at a time
         weights, values = leaf_games.weights(paths, kept), np.zeros((15, 6))
+        assert weights.table.nbytes + weights.pool.nbytes <= max(kept, 8 * 6)
         of_rows, none = np.asarray(places(sets.cut_start, sets.cut, rows)), np.zeros(15, np.int64)
         for _ in range(2):  # cold and warm
             values[:] = 0.0
             leaf_games.add_constant(sets, paths, weights, words, value, none, of_rows, reached, values)
         found.append(values)
-    assert found[0].tobytes() == found[1].tobytes()
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
     assert found[0].tobytes() == _by_pairs(sets, paths, value, of_background, of_rows).tobytes()
 
 

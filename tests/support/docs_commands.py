@@ -63,6 +63,7 @@ REFUSED: Mapping[tuple[str, ...], str] = {
     ("glasstream", "topics", "acls", "--apply"): "It needs an authorizer",
     ("glasstream", "compare", "loans"): "expected a stream with predictions",
     ("glasstream", "explain", "--id"): "--id: expected ids of events",
+    ("glasstream", "explain", "--flagged"): "none of them has a record",
     ("glasstream", "explain"): "the stages write them with explain.methods=attributions",
 }
 """Words of commands that the Kafka of the tests refuses, and what they must say then: that they were understood."""

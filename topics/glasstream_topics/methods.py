@@ -43,6 +43,8 @@ MOST_ROWS: Final = 1_000
 """Largest number of background rows of an attribution."""
 MOST_PAIRS: Final = 20
 """Largest number of pairs of features of an attribution."""
+MOST_CACHE: Final = 4_096
+"""Largest size of the weights that are kept for the attributions of a stream, in MiB."""
 _ATTRIBUTION_DRAWS: Final = ("attributions", "attributions.first", "attributions.anchor")
 _COUNTS: Final = ("rows", "events")
 _OF_NUMBERS: Final = ("squared", "absolute")

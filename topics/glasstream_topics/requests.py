@@ -67,6 +67,8 @@ class AttributionOptions(NamedTuple):
     """Largest prediction that is explained."""
     pairs: int = 0
     """Number of pairs of features whose interactions are explained."""
+    cache: int = 64
+    """MiB of memory in which an explainer may keep weights of the stream's trees."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -214,6 +216,8 @@ def _check_rows(request: ExplainRequest) -> list[str]:
         findings.append(f"expected grids and how they are to be read together, got {request.grid}")
     if request.attributed is not None and not 0 <= request.attributed.pairs <= methods.MOST_PAIRS:
         findings.append(f"attributed: expected 0 to {methods.MOST_PAIRS} pairs, got {request.attributed.pairs}")
+    if request.attributed is not None and not 1 <= request.attributed.cache <= methods.MOST_CACHE:
+        findings.append(f"attributed: expected 1 to {methods.MOST_CACHE} MiB, got {request.attributed.cache}")
     if (request.attributed is not None) != ("attributions" in request.draws):
         findings.append(f"expected background rows and how they are used together, got {request.attributed}")
     if request.grid is not None:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
 
-from glasstream.base.changes import ChangesBoth, ChangesExplanations
+from glasstream.base.changes import ChangesBoth, ChangesExplanations, ChangesNothing
 from glasstream.base.errors import SettingsError
 from glasstream.explain.sampling.settings import GridSettings
-from glasstream_topics.methods import EFFECTS, METHODS, MOST_PAIRS, MOST_ROWS
+from glasstream_topics.methods import EFFECTS, METHODS, MOST_CACHE, MOST_PAIRS, MOST_ROWS
 
 if TYPE_CHECKING:  # it imports River, which explainers do not need
     from glasstream.models.river.catalogue import ModelSettings
@@ -157,6 +157,9 @@ class AttributionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     pairs
         Number of pairs of features in a record, those with the largest interactions. They are computed exactly or not
         at all, for each event anew, which takes many times as long as the contributions.
+    cache
+        MiB of memory, at most, in which an explainer keeps weights of a stream's trees. Less makes it slower, and
+        changes no value.
     """
 
     share: ChangesExplanations[Annotated[float, Meta(gt=0, le=1)]] = 1.0
@@ -168,6 +171,7 @@ class AttributionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     scale: ChangesExplanations[Literal["additive", "prediction"]] = "additive"
     largest: ChangesExplanations[_Positive] = 10
     pairs: ChangesExplanations[Annotated[int, Meta(ge=0, le=MOST_PAIRS)]] = 0
+    cache: ChangesNothing[Annotated[int, Meta(ge=1, le=MOST_CACHE)]] = 64
 
     def __post_init__(self) -> None:
         findings = [

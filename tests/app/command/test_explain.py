@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import click
 import msgspec
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from glasstream.app.command.cli import cli
 from glasstream.base.errors import InputError
 from glasstream_topics import attributions, predictions
 from tests.support.golden_records import checked_in
+from tests.support.page_records import novelty_record
 from tests.support.writing import Writer
 
 GOLDEN = attributions.decode(checked_in("attributions.v2.json"))
@@ -94,6 +96,24 @@ def test_an_event_without_a_record_is_named_with_a_way_to_compute_it(broker: Emb
     assert "event 11 of stream loans: expected a record on test.attributions, found none" in errors
     assert "glasstream replay --set explain.methods=attributions --stream loans --seq 11`" in errors
     assert code == 1
+
+
+def test_flagged_events_are_the_only_ones_that_are_shown(broker: EmbeddedKafka) -> None:
+    broker.create_topic("test.novelty", 2)
+    _, errors, code = asked(broker, "--flagged")
+    assert errors.splitlines()[-1].startswith("events that are flagged on test.novelty: 0; none of them has a record")
+    assert code == 1
+    scores = [
+        novelty_record(7, flagged=False, stream="loans"),
+        novelty_record(8, flagged=True, stream="loans"),
+        novelty_record(11, flagged=True, stream="loans"),
+    ]
+    Writer(broker.bootstrap, "test.novelty").send(*scores, key=b"loans")
+    said, errors, code = asked(broker, "--flagged", "--json")
+    assert said.splitlines() == [record(8).decode()]
+    assert code == 0
+    with pytest.raises(click.UsageError, match="--flagged: expected it without --id"):
+        asked(broker, "--flagged", "--seq", "7")
 
 
 def test_an_unknown_id_is_refused(broker: EmbeddedKafka) -> None:

@@ -1,18 +1,23 @@
 """The method in the plain loop: which events are explained, against which rows, and what their records hold."""
 
 import math
+from collections import Counter
 
 import msgspec
+import numpy as np
 import orjson
 import pytest
 
 from glasstream.app.configuration import load
 from glasstream.base.errors import SettingsError
+from glasstream.explain.attributions.method import Attributions
 from glasstream.flow.reference import Encoded
 from glasstream_topics import attributions, events
+from glasstream_topics.requests import AttributionOptions
 from tests.support.late_labels import apart, delays
 from tests.support.logs import event
 from tests.support.odd_labels import odd
+from tests.support.random_trees import random_trees
 
 BASE = (
     "model.task=classification", "explain.reservoir=10", "publish.every=25", "snapshot.doubling=8",
@@ -135,6 +140,22 @@ def test_the_largest_contributions_come_first_and_the_others_are_summed_up():
         assert abs(part.others - sum(one.contribution for one in whole.contributions[1:]) - whole.others) < 1e-12
 
 
+@pytest.mark.parametrize("model", ["tree", "forest"])
+def test_the_memory_for_weights_changes_no_byte(model):
+    assert published(MADE, "attributions.cache=1", model=model) == published(MADE, model=model)
+
+
+def test_attributors_of_few_streams_are_kept_each_with_its_part_of_the_memory():
+    method = Attributions()
+    asked = AttributionOptions("additive", "", -1.0, 1.0, cache=6)
+    predictors = [random_trees(np.random.default_rng(seed), 3) for seed in range(3)]
+    for stream in "abcdefgh":
+        made = [method._attributor(one, np.zeros((5, 3)), asked, stream) for one in predictors]
+        assert method._attributor(predictors[-1], np.zeros((5, 3)), asked, stream) is made[-1]
+        assert method._attributor(predictors[0], np.zeros((5, 3)), asked, stream) is not made[0]
+    assert Counter(one.stream for one in method._made) == dict.fromkeys("efgh", 2)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -146,6 +167,8 @@ def test_the_largest_contributions_come_first_and_the_others_are_summed_up():
         "largest=0",
         "pairs=-1",
         "pairs=21",
+        "cache=0",
+        "cache=4097",
         "low=nan",
         "high=nan",
     ],

@@ -38,6 +38,7 @@ _LAST: Final = 3
     help=f"Show the N newest events, if none is named.  [default: {_LAST}]",
     metavar="N",
 )
+@click.option("--flagged", is_flag=True, help="Show only events that the novelty detector flags.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records, one JSON object per line.")
 @data_option
 @settings_options(A_BROKER_OR_DATA)
@@ -46,6 +47,7 @@ def explain(
     ids: tuple[str, ...],
     seqs: tuple[int, ...],
     last: int | None,
+    flagged: bool,
     as_json: bool,
     data: Path | None,
     **common: Any,
@@ -55,15 +57,17 @@ def explain(
     The stages write this topic if explain.methods contains `attributions`. If an event was explained in several epochs
     of its stream, the command shows the record of the newest.
     """
-    if (ids or seqs) and last is not None:
-        raise click.UsageError("--last: expected it without --id and --seq, which name the events")
+    for option, given in (("--last", last is not None), ("--flagged", flagged)):
+        if given and (ids or seqs):
+            raise click.UsageError(f"{option}: expected it without --id and --seq, which name the events")
     from glasstream.app.command.expect import reached
     from glasstream_topics.attributions import JSON
 
     with reached(load_settings(common), data) as settings:
         events = _events(settings, stream, ids) if ids else set[_Event]()
         wanted = {(name, seq) for name, _, seq in events} | {(stream, seq) for seq in seqs}
-        found = _read(settings, stream, events, set(seqs), last or _LAST)
+        novel = _flagged(settings, stream) if flagged else None
+        found = _read(settings, stream, events, set(seqs), last or _LAST, novel)
     for place, one in enumerate(found):
         if as_json:
             fields = msgspec.structs.asdict(one)
@@ -85,7 +89,14 @@ def explain(
             f"{seq}` computes it",
             err=True,
         )
-    if not found and not wanted:
+    if novel is not None and not found:
+        say(
+            f"events that are flagged on {settings.prefix}novelty: {len(novel):,}; none of them has a record on "
+            f"{settings.prefix}attributions: `glasstream worker novelty` flags events, and the other stages explain "
+            "them with explain.methods=attributions",
+            err=True,
+        )
+    elif not found and not wanted:
         of = "" if stream is None else f" of stream {stream!r}"
         say(
             f"no records{of} on {settings.prefix}attributions: the stages write them with explain.methods=attributions",
@@ -120,10 +131,27 @@ def _events(settings: "Settings", stream: str | None, ids: tuple[str, ...]) -> s
     return set().union(*found.values())
 
 
+def _flagged(settings: "Settings", stream: str | None) -> set[_Event]:
+    """Return the events that the novelty detector flags."""
+    from glasstream_topics import consume
+
+    with consume.novelty(
+        settings.broker, prefix=settings.prefix, streams=stream, follow=False, damaged="skip", kafka=settings.kafka
+    ) as records:
+        return {(record.stream, record.epoch, record.seq) for record in records if record.flagged}
+
+
 def _read(
-    settings: "Settings", stream: str | None, events: Set[_Event], seqs: Set[int], last: int
+    settings: "Settings",
+    stream: str | None,
+    events: Set[_Event],
+    seqs: Set[int],
+    last: int,
+    novel: Set[_Event] | None,
 ) -> "list[Attribution]":
     """Return the records of the events and numbers, the newest epoch of each, or the last ones if none is named.
+
+    If `novel` is given, the last ones are only of these events.
 
     A number can be of another event in each epoch, so events that were found by their ids are looked up with it.
     """
@@ -135,9 +163,11 @@ def _read(
         settings.broker, prefix=settings.prefix, streams=stream, follow=False, damaged="skip", kafka=settings.kafka
     ) as records:
         for record in records:
+            event = record.stream, record.epoch, record.seq
             if not events and not seqs:
-                newest.append(record)
-            elif record.seq in seqs or (record.stream, record.epoch, record.seq) in events:
+                if novel is None or event in novel:
+                    newest.append(record)
+            elif record.seq in seqs or event in events:
                 before = named.get((record.stream, record.seq))
                 if before is None or before.epoch <= record.epoch:
                     named[record.stream, record.seq] = record

@@ -22,7 +22,7 @@ BLOCK: Final = 1_000
 HALF_LIFE: Final = 5
 """Number of blocks after which a block has half its weight when candidates are chosen."""
 
-CUTS: Final = 6
+CUTS: Final = 7
 """Most cuts between the bins of a feature, or categories that have a bin of their own."""
 
 BINS: Final = CUTS + 2
@@ -30,6 +30,12 @@ BINS: Final = CUTS + 2
 
 BOX: Final = 6
 """Numbers by which a candidate is stored: slot, first and last bin, and those of the second feature, or -1, 0, 0."""
+
+CANDIDATES: Final = 10
+"""Candidates of a cohort: half of them intervals of different features, half boxes of different pairs."""
+
+COMMON: Final = CANDIDATES * (CANDIDATES - 1) // 2
+"""Pairs of candidates i < j, in the order of j (j - 1) / 2 + i."""
 
 COMPARED: Final = 3
 """Comparisons of a candidate: with all other rows and, for a box, with the rest of its first and second interval."""
@@ -42,6 +48,7 @@ expectation of the excess.
 
 _SMALLEST, _LARGEST_SHARE = 0.01, 0.5  # shares of the rows that a candidate may have
 _FEWEST = 25.0  # rows of a part, with their weights
+_ONE = np.uint64(1)
 
 
 @bare_kernel
@@ -68,8 +75,33 @@ def _add(cell, loss):  # type: ignore[no-untyped-def]
 
 
 @bare_kernel
+def _mark(candidates, holds):  # type: ignore[no-untyped-def]
+    """Set in `holds[s, bin]` the bit of each candidate that a value of feature s in this bin fulfils.
+
+    The bit of candidate j of cohort c is CANDIDATES c + j. Return all bits.
+    """
+    every = np.uint64(0)
+    for c in range(len(candidates)):
+        for j in range(CANDIDATES):
+            if candidates[c, j, 0] >= 0:
+                every |= _ONE << np.uint64(CANDIDATES * c + j)
+    for s in range(len(holds)):
+        for place in range(BINS):
+            holds[s, place] = every
+    for c in range(len(candidates)):
+        for j in range(CANDIDATES):
+            for side in range(0, BOX if candidates[c, j, 0] >= 0 else 0, 3):
+                slot, first, last = candidates[c, j, side], candidates[c, j, side + 1], candidates[c, j, side + 2]
+                for place in range(BINS if slot >= 0 else 0):
+                    if place < first or place > last:
+                        holds[slot, place] &= ~(_ONE << np.uint64(CANDIDATES * c + j))
+    return every
+
+
+@bare_kernel
 def add_rows(  # type: ignore[no-untyped-def]
-    inputs, losses, importance, cuts, used, categories, chosen, places, singles, pairs, whole, importances
+    inputs, losses, importance, cuts, used, categories, chosen, candidates, places, holds,
+    singles, pairs, common, whole, importances
 ):  # fmt: skip
     """Add rows to the block.
 
@@ -81,19 +113,24 @@ def add_rows(  # type: ignore[no-untyped-def]
         (d, CUTS), (d,) and (d,) of the features.
     chosen
         (m,) slots of the features in pairs.
-    places
-        (d,) scratch.
-    singles, pairs, whole
-        (d, BINS, 3), (m (m - 1) / 2, BINS, BINS, 3) and (3,) numbers, sums and squares, which grow.
+    candidates
+        (c, CANDIDATES, BOX) of all cohorts, at most 64 in all; slot -1 for none.
+    places, holds
+        int64[d] and uint64[d, BINS] scratch.
+    singles, pairs, common, whole
+        (d, BINS, 3), (m (m - 1) / 2, BINS, BINS, 3), (c, COMMON, 3) and (3,) numbers, sums and squares, which grow.
+        `common` is of the rows that are in both candidates of a pair.
     importances
         (d,) sums, which grow.
     """
+    every = _mark(candidates, holds)
     for i in range(losses.size):
-        loss = losses[i]
+        loss, held = losses[i], every
         _add(whole, loss)
         for s in range(used.size):
             places[s] = _place(inputs[i, s], cuts[s], used[s], categories[s]) if s < inputs.shape[1] else 0
             _add(singles[s, places[s]], loss)
+            held &= holds[s, places[s]]
             if s < importance.shape[1]:
                 importances[s] += importance[i, s]
         pair = 0
@@ -101,6 +138,13 @@ def add_rows(  # type: ignore[no-untyped-def]
             for first in range(second):
                 _add(pairs[pair, places[chosen[first]], places[chosen[second]]], loss)
                 pair += 1
+        for c in range(len(candidates)):
+            bits = held >> np.uint64(CANDIDATES * c)
+            for j in range(1, CANDIDATES):
+                if bits >> np.uint64(j) & _ONE:
+                    for k in range(j):
+                        if bits >> np.uint64(k) & _ONE:
+                            _add(common[c, j * (j - 1) // 2 + k], loss)
 
 
 @bare_kernel
@@ -239,24 +283,29 @@ def _tally(sums, part, others):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def tally(candidates, tested, chosen, singles, pairs, whole):  # type: ignore[no-untyped-def]
-    """Add the block to the sums of candidates.
+def tally(candidates, tested, common, apart, chosen, singles, pairs, whole):  # type: ignore[no-untyped-def]
+    """Add the block to the sums of the candidates of a cohort.
 
     Parameters
     ----------
     candidates
-        (c, BOX); slot -1 for none.
+        (CANDIDATES, BOX); slot -1 for none.
     tested
-        (c, COMPARED, SUMS), which grow.
+        (CANDIDATES, COMPARED, SUMS), which grow.
+    common
+        (COMMON, 3); see `add_rows`.
+    apart
+        (CANDIDATES, CANDIDATES, SUMS), which grow: of the rows of one candidate that are not in another one, compared
+        with all rows that are in neither.
     chosen, singles, pairs, whole
         See `add_rows`.
     """
-    part, of_row, of_column = np.zeros(3), np.zeros(3), np.zeros(3)
-    for c in range(len(candidates)):
+    parts, of_row, of_column = np.zeros((CANDIDATES, 3)), np.zeros(3), np.zeros(3)
+    for c in range(CANDIDATES):
         a, low, high, b, left, right = candidates[c]
         if a < 0:
             continue
-        part[:] = 0.0
+        part = parts[c]
         if b < 0:
             for i in range(low, high + 1):
                 part += singles[a, i]
@@ -277,3 +326,9 @@ def tally(candidates, tested, chosen, singles, pairs, whole):  # type: ignore[no
         _tally(tested[c, 0], part, whole - part)
         _tally(tested[c, 1], part, of_row - part)
         _tally(tested[c, 2], part, of_column - part)
+    for j in range(CANDIDATES):
+        for i in range(j):
+            both = common[j * (j - 1) // 2 + i]
+            neither = whole - parts[i] - parts[j] + both
+            _tally(apart[i, j], parts[i] - both, neither)
+            _tally(apart[j, i], parts[j] - both, neither)

@@ -9,6 +9,10 @@ A candidate is a weak segment if the loss is higher in it than in all other rows
 higher than in the rest of both intervals. The test is Welch's, of the excess over the mean loss of the compared rows in
 the same block, with Bonferroni's correction. If rows resemble their neighbours, so many rows count as one as for the
 watch for incidents, which also provides the bins of the features and the limits beyond which losses are outliers.
+
+Weak segments are named from the clearest one on. Another one is named only if the loss is also higher in its rows
+outside each segment named before, compared with the rows outside both. Otherwise all features that depend on the weak
+one would be named.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +28,7 @@ from glasstream.base import form
 from glasstream.base.form import FINITE, LARGEST, LARGEST_SQUARE, MOST, Count, Field
 from glasstream.detect.incidents import lattice
 from glasstream.detect.incidents.betting import EDGES
-from glasstream.detect.incidents.lattice import BINS, BLOCK, BOX, COMPARED, CUTS, HALF_LIFE, SUMS
+from glasstream.detect.incidents.lattice import BINS, BLOCK, BOX, CANDIDATES, COMMON, COMPARED, CUTS, HALF_LIFE, SUMS
 from glasstream.detect.incidents.recent import Texts
 from glasstream.detect.incidents.series import Series
 from glasstream.detect.incidents.where import Path, Split, conditions_of, in_words, roundest
@@ -33,9 +37,6 @@ from glasstream_topics.segments import Segments, WeakSegment
 
 PAIRED: Final = 8
 """Most features that are combined in pairs: those of the highest importance."""
-
-CANDIDATES: Final = 10
-"""Candidates of a cohort: half of them intervals of different features, half boxes of different pairs."""
 
 COHORTS: Final = 5
 """Number of blocks that test a cohort."""
@@ -72,6 +73,8 @@ _FEATURES: Final = {
 _COHORTS: Final = {
     "candidates": Field("i8", ("cohorts", CANDIDATES, BOX), -1, MOST),
     "tested": Field("f8", ("cohorts", CANDIDATES, COMPARED, SUMS), -_SQUARE, _SQUARE),
+    "common": Field("f8", ("cohorts", COMMON, 3), -_SQUARE, _SQUARE),
+    "apart": Field("f8", ("cohorts", CANDIDATES, CANDIDATES, SUMS), -_SQUARE, _SQUARE),
     "totals": Field("f8", ("cohorts", 2), -LARGEST * MOST, LARGEST * MOST),
 }
 _OTHERS: Final = {
@@ -95,6 +98,10 @@ class _Tested(NamedTuple):
     excess: float
     reach: float
     """Half the length of the interval of the excess."""
+
+    @property
+    def is_sure(self) -> bool:
+        return self.excess > self.reach
 
     @property
     def clearness(self) -> float:
@@ -169,9 +176,12 @@ class WeakSegments:
             arrays["used"],
             np.array(self.kinds, np.int64) != Kind.NUMBER,
             np.array(self.chosen, np.int64),
+            arrays["candidates"],
             np.empty(len(self.kinds), np.int64),
+            np.empty((len(self.kinds), BINS), np.uint64),
             arrays["singles"],
             arrays["pairs"],
+            arrays["common"],
             arrays["whole"],
             arrays["importance"],
         )
@@ -191,8 +201,9 @@ class WeakSegments:
         arrays, chosen = self.arrays, np.array(self.chosen, np.int64)
         whole = arrays["whole"]
         block = arrays["singles"], arrays["pairs"], whole
-        for candidates, tested in zip(arrays["candidates"], arrays["tested"], strict=True):
-            lattice.tally(candidates, tested, chosen, *block)
+        of_cohorts = (arrays[name] for name in ("candidates", "tested", "common", "apart"))
+        for cohort in zip(*of_cohorts, strict=True):
+            lattice.tally(*cohort, chosen, *block)
         arrays["totals"] += whole[:2]
         record = self._record(row, seq, loss_name, int(series.arrays["level_block"][0]), texts)
         self._fold()
@@ -216,6 +227,7 @@ class WeakSegments:
             past[..., 1] += now[..., 1] - now[..., 0] * mean
             past[..., 2] += np.maximum(0.0, now[..., 2] - 2.0 * mean * now[..., 1] + now[..., 0] * mean * mean)
             now[...] = 0.0
+        self.arrays["common"][:] = 0.0
         self.arrays["past_importance"] *= _KEPT
         self.arrays["past_importance"] += self.arrays["importance"]
         self.arrays["importance"][:] = 0.0
@@ -331,26 +343,28 @@ class WeakSegments:
             return None
         arrays, (first_row, looked) = self.arrays, self.cohorts[0]
         rows, loss = arrays["totals"][0].tolist()
-        found: list[tuple[_Tested, NDArray[np.int64], Floats]] = []
-        tested = 0
-        for box, sums in zip(arrays["candidates"][0], arrays["tested"][0], strict=True):
-            tested += int(box[0] >= 0)
-            comparisons = [self._test(one, neighbours) for one in sums[: COMPARED if box[3] >= 0 else 1]]
-            surely = [one for one in comparisons if one is not None and one.excess > one.reach]
-            if box[0] >= 0 and len(surely) == len(comparisons):
-                found.append((surely[0], box, sums[0]))
+        candidates, sums, apart = (arrays[name][0] for name in ("candidates", "tested", "apart"))
+        found: dict[int, _Tested] = {}
+        for place in np.flatnonzero(candidates[:, 0] >= 0).tolist():
+            compared = COMPARED if candidates[place, 3] >= 0 else 1
+            tests = [self._test(one, neighbours) for one in sums[place, :compared]]
+            if tests[0] is not None and all(one is not None and one.is_sure for one in tests):
+                found[place] = tests[0]
         segments: list[WeakSegment] = []
-        named: list[NDArray[np.int64]] = []
+        named: list[int] = []
         since: list[int] = []
         taken: set[int] = set()
-        for test, box, sums in sorted(found, key=lambda one: -one[0].clearness):
-            slots = {int(slot) for slot in box[[0, 3]] if slot >= 0}
-            if taken.isdisjoint(slots) and len(named) < NAMED:
+        for place in sorted(found, key=lambda one: -found[one].clearness):
+            slots = {slot for slot in candidates[place, [0, 3]].tolist() if slot >= 0}
+            outside = [self._test(apart[place, before], neighbours) for before in named]
+            remains = all(one is not None and one.is_sure for one in outside)
+            if remains and taken.isdisjoint(slots) and len(named) < NAMED:
                 taken |= slots
-                named.append(box)
-                since.append(self._since(box, first_row))
-                segments.append(self._segment(test, box, sums, rows, since[-1], texts))
-        arrays["named"], self.since = np.array(named, np.int64).reshape(-1, BOX), since
+                named.append(place)
+                since.append(self._since(candidates[place], first_row))
+                segment = self._segment(found[place], candidates[place], sums[place, 0], rows, since[-1], texts)
+                segments.append(segment)
+        arrays["named"], self.since = candidates[named], since
         return Segments(
             schema_version=1,
             epoch=self.epoch,
@@ -362,7 +376,7 @@ class WeakSegments:
             loss=loss / rows,
             level=self.level,
             looked=looked,
-            tested=tested,
+            tested=int((candidates[:, 0] >= 0).sum()),
             segments=segments,
         )
 
@@ -457,7 +471,7 @@ class WeakSegments:
     def _check_cells(self, row: int) -> None:
         """Raise FrameError unless sums are of rows, up to the newest one."""
         arrays = self.arrays
-        for name in _CELLS:
+        for name in (*_CELLS, "common"):
             counts, sums, squares = (arrays[name][..., k] for k in range(3))
             form.expect((counts >= 0.0).all() and (counts <= MOST).all(), "numbers of rows", counts, _OF)
             form.expect((np.abs(sums) <= LARGEST * MOST).all(), "sums of losses", sums, _OF)
@@ -466,12 +480,14 @@ class WeakSegments:
         form.expect(rows < BLOCK and rows == int(rows), f"fewer than {BLOCK} rows of a block", rows, _OF)
         now = [arrays["singles"][..., 0].sum(axis=1), arrays["pairs"][..., 0].sum(axis=(1, 2))]
         form.expect(all((counts == rows).all() for counts in now), f"{rows} rows of each feature", now, _OF)
-        tested, totals = arrays["tested"], arrays["totals"]
+        form.expect((arrays["common"][..., 0] <= rows).all(), "rows of two candidates", arrays["common"][..., 0], _OF)
+        totals = arrays["totals"]
         ages = np.arange(len(totals) - 1.0, -1.0, -1.0)
         form.expect(np.array_equal(totals[:, 0], BLOCK * ages), "whole blocks of each cohort", totals, _OF)
-        form.expect((tested[..., [0, 1, 4, 5]] >= 0.0).all(), "rows and squares from 0 on", tested, _OF)
-        form.expect((np.abs(tested[..., 2:4]) <= LARGEST * MOST).all(), "sums of losses", tested, _OF)
-        form.expect((tested[..., 0] <= totals[:, :1, np.newaxis]).all(), "rows of candidates", tested, _OF)
+        for tested in (arrays["tested"], arrays["apart"]):
+            form.expect((tested[..., [0, 1, 4, 5]] >= 0.0).all(), "rows and squares from 0 on", tested, _OF)
+            form.expect((np.abs(tested[..., 2:4]) <= LARGEST * MOST).all(), "sums of losses", tested, _OF)
+            form.expect((tested[..., 0] <= totals[:, :1, np.newaxis]).all(), "rows of candidates", tested, _OF)
         newest = max([0, *self.since, *(first for first, _ in self.cohorts)])
         form.expect(newest <= row + 1, f"rows up to {row}", newest, _OF)
         low, high = arrays["limits"]
@@ -514,8 +530,9 @@ def warm_up() -> None:
     weak._combine([0, 1])
     weak.add(np.zeros((1, 2)), np.zeros(1), None)
     cohort = form.empty(_COHORTS, cohorts=1)
+    of_cohort = (cohort[name][0] for name in ("candidates", "tested", "common", "apart"))
     block = (weak.arrays[name] for name in ("singles", "pairs", "whole"))
-    lattice.tally(cohort["candidates"][0], cohort["tested"][0], np.array(weak.chosen), *block)
+    lattice.tally(*of_cohort, np.array(weak.chosen), *block)
     weak.look(0, 0, "squared", series, {})
 
 
@@ -529,7 +546,7 @@ def _cuts(edges: Floats) -> list[float]:
     """Return cuts between neighbouring ones of ascending values, about as many values between any two.
 
     >>> _cuts(np.arange(4.0)), _cuts(np.arange(16.0))
-    ([1.0, 2.0, 3.0], [3.0, 5.0, 7.0, 9.0, 11.0, 13.0])
+    ([1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0])
     """
     gaps = len(edges) - 1
     places = range(gaps) if gaps <= CUTS else [gaps * step // (CUTS + 1) for step in range(1, CUTS + 1)]

@@ -1,7 +1,7 @@
 """The method `attributions`: the contribution of each feature to the prediction of each event."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,10 @@ _COUNTS: Final = ("output", "link", "rows", "event")
 _LINKS: Final = tuple(attributions.LINKS)
 _CHOICE: Final = int(Purpose.ATTRIBUTIONS)
 _NOTHING: Final = Wanted()
-_KEPT: Final = 4
-"""Number of models, with background rows, of which weights are kept."""
+_STREAMS: Final = 4
+"""Number of streams for which attributors are kept."""
+_KEPT: Final = 2
+"""Number of attributors that are kept for a stream: blocks of two versions are often explained at the same time."""
 
 
 class _Drawing(Drawing):
@@ -48,6 +50,7 @@ class _Drawing(Drawing):
             -LARGEST if own.low is None else own.low,
             LARGEST if own.high is None else own.high,
             own.pairs,
+            own.cache,
         )
         self._sample = Reservoir.empty(own.rows, settings.explain.sampling, key)
         self._events = 0
@@ -214,14 +217,23 @@ def _pairs(block: Contributions, numbers: Floats) -> list[attributions.Interacti
     return pairs or None
 
 
+class _Made(NamedTuple):
+    """An attributor with what it is a pure function of."""
+
+    stream: str
+    predictor: Predictor
+    identity: bytes
+    attributor: Attributor
+
+
 class Attributions(Method):
     """Interventional Shapley values of predictions."""
 
     name = "attributions"
 
     def __init__(self) -> None:
-        self._made: tuple[tuple[Predictor, bytes, Attributor], ...] = ()
-        """The newest attributors, each with its model and background rows, of which it is a pure function."""
+        self._made: tuple[_Made, ...] = ()
+        """The newest attributors first."""
 
     def drawing(self, settings: MethodSettings, key: NDArray[np.uint64]) -> _Drawing:
         return _Drawing(settings, key)
@@ -260,13 +272,16 @@ class Attributions(Method):
     def _attributor(
         self, predictor: Predictor, background: Floats, asked: AttributionOptions, stream: str
     ) -> Attributor:
-        identity = background.tobytes() + asked.scale.encode()
-        for made in self._made:
-            if made[0] is predictor and made[1] == identity:
-                return made[2]
+        identity, kept = background.tobytes() + f"{asked.scale}/{asked.cache}".encode(), self._made
+        for made in kept:
+            if made.stream == stream and made.predictor is predictor and made.identity == identity:
+                return made.attributor
         scale: Scale = "additive" if asked.scale == ADDITIVE else "prediction"
-        attributor = Attributor(predictor, background, scale, key=stream_key(0, stream))
-        self._made = ((predictor, identity, attributor), *self._made[: _KEPT - 1])
+        cache = (asked.cache << 20) // _KEPT
+        attributor = Attributor(predictor, background, scale, key=stream_key(0, stream), cache_bytes=cache)
+        own = [made for made in kept if made.stream == stream][: _KEPT - 1]
+        others = [made for made in kept if made.stream != stream][: _KEPT * (_STREAMS - 1)]
+        self._made = (_Made(stream, predictor, identity, attributor), *own, *others)
         return attributor
 
     def aggregator(self, settings: MethodSettings) -> _Aggregator:

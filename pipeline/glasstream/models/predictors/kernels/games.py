@@ -165,7 +165,7 @@ class TreeGame:
         self._cache_bytes = cache_bytes
         self._couple: Floats | None = None
         """The weights of interactions; None before the first."""
-        self._idle: list[leaf_games.Weights] = []  # blocks of one version may be explained at the same time
+        self._idle: list[leaf_games.Weights] = []  # at most one; it is not here while a block is explained with it
 
     @classmethod
     def of(
@@ -194,7 +194,7 @@ class TreeGame:
         rows = as_rows(rows, self._sets.cut_start.size - 1)
         row_places, column = _places(self._sets, rows), self._column[outputs]
         values, exact = np.zeros(rows.shape), np.ones(len(rows), np.bool_)
-        weights = self._idle.pop() if self._idle else leaf_games.weights(self._paths, self._cache_bytes)
+        weights = self._weights()
         found = leaf_games.reached(self._sets)
         leaf_games.add_constant(
             self._sets,
@@ -207,12 +207,18 @@ class TreeGame:
             found,
             values,
         )
-        self._idle.append(weights)
+        self._idle[:] = [weights]
         if self._answers.tables is not None:
             self._add_varying(rows, column, row_places, found, values, exact)
         values *= self._sign[outputs, np.newaxis]
         total = self._answer(rows)[np.arange(len(rows)), outputs]
         return Shares(values[:, :width], self._base[outputs], total, exact)
+
+    def _weights(self) -> leaf_games.Weights:
+        try:
+            return self._idle.pop()
+        except IndexError:  # none yet, or another block is explained with them
+            return leaf_games.weights(self._paths, self._cache_bytes)
 
     def pairs(self, rows: Floats, outputs: Integers) -> Couples:
         """Return the interactions of pairs; see `Game`."""

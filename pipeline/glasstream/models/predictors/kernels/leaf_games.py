@@ -151,7 +151,7 @@ def paths(sets: LeafSets, background: Array) -> Paths | None:
 
 
 def weights(paths: Paths, kept: int) -> Weights:
-    """Return weights without sums, which keep at most `kept` bytes of them."""
+    """Return weights without sums, which keep at most `kept` bytes of them. A quarter of these is for the table."""
     lengths = np.diff(paths.start)
     most = int(lengths.max(initial=0))
     scale = math.lcm(*range(1, most + 1))
@@ -164,10 +164,10 @@ def weights(paths: Paths, kept: int) -> Weights:
                 lose[p, n] = -(scale // (n * math.comb(p + n, n)))
     sizes = np.where(lengths <= _TABLED, 1 << np.minimum(lengths, _TABLED), 0)
     ends = np.cumsum(sizes)
-    fits = (sizes > 0) & (ends <= _PATTERNS)
+    fits = (sizes > 0) & (ends <= min(_PATTERNS, kept // 16))
     table_start = np.where(fits, ends - sizes, -1)
     table = np.full(int(ends[fits].max(initial=0)), _UNKNOWN, np.int32)
-    pool = np.empty(max(most, min(kept // 8, 2**31 - 1)), np.int64)
+    pool = np.empty(max(most, min((kept - table.nbytes) // 8, 2**31 - 1)), np.int64)
     return Weights(win, lose, float(scale), table_start, table, pool, np.zeros(1, np.int64))
 
 
