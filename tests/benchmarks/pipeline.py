@@ -26,8 +26,8 @@ With `--streams` the events are divided among so many streams, each on a partiti
 With `--rates` a record is published for every row, and events are written one by one at each rate, for `--seconds`; one
 JSON line a rate:
 
-- `prediction_ms`, `importance_ms`: median and 99th percentile of the milliseconds from an event's writing to the moment
-  at which the record of its row has been read, committed
+- `prediction_ms`, `importance_ms`, with the method `attributions` also `attribution_ms`: median and 99th percentile of
+  the milliseconds from an event's writing to the moment at which the record of its row has been read, committed
 - `share`: CPU of each stage, as a share of one core. At rate 0 nothing is written.
 
 With `--table` the commands of `TABLE` run one after the other, and their figures are printed with their goals, which
@@ -132,6 +132,8 @@ TABLE: dict[str, tuple[Goal, ...]] = {
     "--models linear --backlog 200000 --explain ipfi,isage,ipdp": RATE_ONLY,
     "--models tree --backlog 200000 --explain ipfi,isage,ipdp": RATE_ONLY,
     "--models forest --backlog 200000 --explain ipfi,isage,ipdp": RATE_ONLY,
+    "--models tree --backlog 200000 --explain ipfi,attributions": (Goal("events/s", "pipeline", least=14_000),),
+    "--models forest --backlog 200000 --explain ipfi,attributions": (Goal("events/s", "pipeline", least=9_000),),
     "--models linear --backlog 200000 --streams 8": RATE_ONLY,
     "--models linear --rates 1000": (
         Goal("event to prediction, p50 ms", "prediction_ms.p50", most=20),
@@ -139,6 +141,10 @@ TABLE: dict[str, tuple[Goal, ...]] = {
         Goal("event to importance, p50 ms", "importance_ms.p50", most=50),
         Goal("event to importance, p99 ms", "importance_ms.p99", most=120),
         Goal("learner, share of a core", "share.learner", most=0.06),
+    ),
+    "--models tree --rates 1000 --explain ipfi,attributions": (
+        Goal("event to attribution, p50 ms", "attribution_ms.p50", most=50),
+        Goal("event to attribution, p99 ms", "attribution_ms.p99", most=120),
     ),
     "--models linear --rates 0": (Goal("idle learner, share of a core", "share.learner", most=0.01),),
 }
@@ -229,7 +235,8 @@ class Deployment:
     def paced(self, name: str, stream: list[Event], rate: float) -> dict[str, list[float]]:
         """Seconds from event to record in each topic, for events that are written one by one at `rate` a second."""
         written: list[float] = []
-        read: dict[str, dict[int, float]] = {topic: {} for topic in READ}
+        topics = (*READ, *({"attributions"} & {*self.settings.explain.names}))
+        read: dict[str, dict[int, float]] = {topic: {} for topic in topics}
         numbers = msgspec.json.Decoder(RowNumber)  # to read all of a record would take a share of the two cores
 
         def take(topic: str, messages: list[Message]) -> None:
@@ -239,7 +246,7 @@ class Deployment:
                     number = numbers.decode(message.value())
                     read[topic].setdefault(max(number.row, number.seq), now)
 
-        reader = Monitor(self.link, self.settings, take, public=READ, from_start=False)
+        reader = Monitor(self.link, self.settings, take, public=topics, from_start=False)
         producer = Producer(self.link.producer(linger_ms=0))
         topic, key = self.settings.prefix + "events", name.encode()
         values = [orjson.dumps(event) for event in stream]

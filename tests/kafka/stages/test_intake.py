@@ -79,6 +79,16 @@ def test_events_are_packed_by_stream_and_partitioned_by_murmur2() -> None:
         assert found == [{"x": {"a": n}, "y": n % 2, "id": f"orders[{n % 4}]@{n}", "ts": 1_000 + n} for n in numbers]
 
 
+@pytest.mark.parametrize("most", [1, 7, 128])
+def test_a_message_has_as_many_events_as_the_settings_allow(most: int) -> None:
+    log = [message({"a": n, "s": n % 2, "y": 1}, n) for n in range(300)]
+    records = intake(configured("intake.stream=s", f"intake.batch={most}")).handle(log)
+    assert by_stream(records) == by_stream(intake(configured("intake.stream=s")).handle(log))
+    assert len(records) == 2 * -(-150 // most)
+    if most == 1:
+        assert all(isinstance(orjson.loads(record.value or b""), dict) for record in records)
+
+
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.sets(st.integers(0, 59)))
 def test_however_the_log_is_cut_events_and_order_are_the_same(streams: list[int], cuts: set[int]) -> None:
     log = [message({"a": n, "s": stream, "y": 1}, n) for n, stream in enumerate(streams)]

@@ -13,6 +13,8 @@ class Packer:
     ----------
     limit
         Largest size of a message in bytes.
+    most
+        Largest number of events in a message, up to `ELEMENTS`.
 
     Examples
     --------
@@ -23,10 +25,10 @@ class Packer:
     [b'[{"x":{"a":1}},{"x":{"a":2}}]', b'{"x":{"a":3}}']
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, most: int = ELEMENTS) -> None:
         self.count = 0
         """Number of events."""
-        self._most = min(BYTES, limit)
+        self._bytes, self._most = min(BYTES, limit), most
         self._full: list[bytes] = []
         self._events: list[bytes] = []
         #: Size of an array with `_events`.
@@ -35,7 +37,7 @@ class Packer:
     def add(self, event: bytes) -> None:
         """Add an encoded event of at most `limit` bytes."""
         size = len(event) + 1
-        if self._events and (len(self._events) == ELEMENTS or self._size + size > self._most):
+        if self._events and (len(self._events) == self._most or self._size + size > self._bytes):
             self._full.append(_message(self._events))
             self._events, self._size = [], 1
         self._events.append(event)

@@ -17,6 +17,7 @@ from glasstream.events.mapping.fields import (
     parse_path,
     parse_reference,
 )
+from glasstream.events.mapping.pack import ELEMENTS
 from glasstream.events.mapping.unwrap import Wrapping
 from glasstream_topics import ALL, AVRO, labels
 
@@ -116,6 +117,9 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ``protoc --include_imports --descriptor_set_out``.
     message
         Full name of the ``protobuf`` message in `schema`, such as ``shop.Order``.
+    batch
+        Largest number of events or labels of a stream in a message of `events`. With 1, each event is a message of its
+        own, a row for SQL engines that read the topic.
     """
 
     topics: ChangesNothing[_Topics | None] = None
@@ -144,6 +148,7 @@ class IntakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     registry_ca: ChangesNothing[str | None] = None
     schema: ChangesNothing[str | None] = None
     message: ChangesNothing[str | None] = None
+    batch: ChangesNothing[Annotated[int, Meta(ge=1, le=ELEMENTS)]] = ELEMENTS
 
     def __post_init__(self) -> None:
         """Check that the settings can be used together."""

@@ -209,7 +209,9 @@ class Intake:
                     continue
                 packer = mapped.streams.get(stream)
                 if packer is None:
-                    packer = mapped.streams[stream] = Packer(self.settings.limits.message_bytes)
+                    packer = mapped.streams[stream] = Packer(
+                        self.settings.limits.message_bytes, self.settings.intake.batch
+                    )
                 packer.add(event)
                 mapped.labels += source.labels
         return mapped
