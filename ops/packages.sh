@@ -1,7 +1,7 @@
 # Packages of a bare Debian or Ubuntu machine. ops/test and ops/demo source this file.
 #
 #     packages run     what ./ops/demo needs: Python with venv
-#     packages test    what the tests need: also Java, Maven, Chromium, Node, Prometheus and Alertmanager
+#     packages test    what the tests need: also Java, Maven, Chromium, libatomic, Node, Prometheus and Alertmanager
 #
 # What the machine lacks is installed with apt-get, by root or with sudo. If nothing is lacking, or there is no apt-get,
 # nothing is done.
@@ -15,6 +15,8 @@ packages() {
         [[ "$(java -version 2>&1)" =~ version\ \"(1[7-9]|[2-9][0-9]) ]] || lacking+=(jdk)
         command -v mvn > /dev/null || lacking+=(maven)
         command -v chromium > /dev/null || lacking+=(chromium)
+        # The Node that Playwright brings needs it, and no other package here does.
+        [[ "$(PATH="$PATH:/sbin" ldconfig -p)" == *libatomic.so.1* ]] || lacking+=(libatomic1)
         command -v node > /dev/null || lacking+=(nodejs)
         command -v npm > /dev/null || lacking+=(npm)
         command -v promtool > /dev/null || lacking+=(prometheus)
