@@ -155,6 +155,7 @@ class Ours:
                 classes=["0", "1"],
                 task="classification",
                 loss=LOSS,
+                watched=self.settings.drift.finds_incidents,
                 **self.background.fields(drawn, FeatureTable(), 0),
             )
             given = explain(block, subject.predictor)
@@ -170,7 +171,8 @@ class Ours:
 
     def publish(self) -> None:
         """Make the records of the newest row."""
-        self.aggregator._publish()
+        for timeline in self.aggregator.timelines:
+            self.aggregator._publish(timeline)
         self.aggregator.records.clear()
 
 
