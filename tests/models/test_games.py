@@ -5,12 +5,15 @@ import math
 
 import numpy as np
 import pytest
+from river import tree
 
 from glasstream.base.errors import NotCompilable
+from glasstream.events.features import FeatureTable
 from glasstream.models.onnx.translate import translate
 from glasstream.models.predictors.kernels import leaf_games
 from glasstream.models.predictors.kernels.games import IDENTITY, LOG, LOGIT, SOFTMAX, HasGame
 from glasstream.models.predictors.kernels.leaf_sets import leaf_sets, places
+from glasstream.models.river.compile import compile_model
 from tests.support.examples import some
 from tests.support.model_examples import EXAMPLES
 from tests.support.onnx_exports import NAMES, described, rows_for
@@ -242,3 +245,37 @@ def test_models_of_onnx_files_have_games_on_the_scale_where_they_add(name):
             assert np.allclose(played.total, said, rtol=1e-5, atol=1e-6)
             wanted = shapley(lambda of, output=output: predictor.evaluate(of).values[:, output], rows[10], rows[:10])
             assert np.allclose(played.values[0], wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("entries", [2, 3, 5])
+def test_answers_of_subsets_by_products_of_odds_are_those_by_sums_of_log_odds(entries):
+    random, each = np.random.default_rng(entries), entries - 1
+    for many in range(7):
+        size = 1 << many
+        room = leaf_games.FreeRoom(
+            own=np.empty(0), other=np.empty(0, np.int64), free=np.empty(0, np.int64),
+            base=random.normal(size=each) * 20.0, odds=np.empty(size * each), answer=np.empty(size),
+            total=np.empty(0), held=np.empty(0, np.int64), size=np.empty(0, np.int64), shares=np.empty(0),
+            prior=np.empty(0), less=random.normal(size=many * each) * 30.0, both=np.empty(0),
+        )  # fmt: skip
+        for which in range(entries):
+            leaf_games._multiply.py_func(room, each, which, many)
+            products = room.answer.copy()
+            leaf_games._add_up.py_func(room, each, which, many)
+            np.testing.assert_allclose(products, room.answer, rtol=1e-12, atol=1e-300)
+
+
+def test_a_naive_bayes_leaf_that_is_beyond_doubt_has_finite_contributions():
+    """Its odds leave the range of numbers, so the log odds are added."""
+    model = tree.HoeffdingTreeClassifier(leaf_prediction="nb", grace_period=10**6)
+    for number in range(40):
+        side = number % 2
+        model.learn_one({"a": 500.0 * side + number * 1e-3, "b": -500.0 * side + number * 2e-3}, side == 1)
+    table = FeatureTable()
+    rows = np.array([list(table.encode(x)[0]) for x in ({"a": 0.1, "b": 0.2}, {"a": 500.1, "b": -499.9})])
+    predictor = compile_model(model, table, {False: "0", True: "1"})
+    game = predictor.game(rows[:1])
+    played = game.play(rows[1:], np.array([1]))
+    assert played.exact.all() and np.isfinite(played.values).all()
+    assert played.base[0] < 1e-6 and played.total[0] > 1 - 1e-6
+    assert abs(played.base + played.values.sum(axis=1) - played.total)[0] < 1e-12

@@ -1,6 +1,6 @@
 """The method `attributions`: the contribution of each feature to the prediction of each event."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -160,10 +160,9 @@ class _Aggregator(ImportanceAggregator):
         chosen, sizes = np.flatnonzero(explained), np.abs(contributions)
         if len(chosen):
             self.smoothing.update(sizes[chosen])
-        key = attributions.key(block.stream)
-        for place in chosen.tolist():
-            value = self._encode(block, int(seqs[place]), contributions[place], values, place)
-            self._records.append(OutputRecord(attributions.TOPIC.name, key, value))
+            key = attributions.key(block.stream)
+            for value in self._encoded(block, seqs, contributions, values, chosen):
+                self._records.append(OutputRecord(attributions.TOPIC.name, key, value))
         return {"importance": np.where(explained[:, np.newaxis], sizes, np.nan)}
 
     def taken(self) -> list[OutputRecord]:
@@ -171,40 +170,52 @@ class _Aggregator(ImportanceAggregator):
         records, self._records = self._records, []
         return records
 
-    def _encode(self, block: Contributions, seq: int, contributions: Floats, values: Arrays, place: int) -> bytes:
-        most, error, inputs = self.settings.attributions.largest, values["error"][place], values["inputs"][place]
-        order = np.argsort(-np.abs(contributions), kind="stable")
-        shown = [slot for slot in order[:most].tolist() if contributions[slot] != 0.0]
-        others = np.ones(contributions.size, np.bool_)
-        others[shown] = False
-        output = int(values["output"][place])
-        base, explained, prediction = (float(values[name][place]) for name in _NUMBERS)
-        return attributions.encode(
-            epoch=self.settings.epoch,
-            stream=block.stream,
-            seq=seq,
-            model_version=block.version,
-            output=block.classes[output] if block.classes else None,
-            prediction=prediction,
-            link=_LINKS[int(values["link"][place])],
-            explained=explained,
-            base=base,
-            background=attributions.Background(
-                int(values["rows"][place]), int(values["event"][place]), self.settings.explain.sampling
-            ),
-            exact=not error.any(),
-            contributions=[
-                attributions.Contribution(
-                    block.names[slot],
-                    decoded(inputs[slot], block.kinds[slot], block.texts.get(slot, {})),
-                    float(contributions[slot]),
-                    float(error[slot]),
-                )
-                for slot in shown
-            ],
-            others=float(contributions[others].sum()),
-            pairs=_pairs(block, values["pairs"][place]) if "pairs" in values else None,
-        )
+    def _encoded(
+        self, block: Contributions, seqs: Integers, contributions: Floats, values: Arrays, chosen: Integers
+    ) -> Iterator[bytes]:
+        """Yield the records of chosen events. What can be done for all of them at once is."""
+        most, width = self.settings.attributions.largest, contributions.shape[1]
+        own = contributions[chosen]
+        order = np.argsort(-np.abs(own), axis=1, kind="stable")
+        shown = np.minimum((own != 0.0).sum(axis=1), most).tolist()
+        names, kinds = block.names, block.kinds
+        texts = [block.texts.get(slot, {}) for slot in range(width)]
+        given = {name: values[name][chosen].tolist() for name in (*_NUMBERS, *_COUNTS, "inputs", "error")}
+        exact, pairs = np.all(values["error"][chosen] == 0.0, axis=1).tolist(), values.get("pairs")
+        rows = zip(seqs[chosen].tolist(), order.tolist(), own.tolist(), strict=True)
+        for at, (seq, slots, amounts) in enumerate(rows):
+            largest = slots[: shown[at]]
+            inputs, errors = given["inputs"][at], given["error"][at]
+            yield attributions.JSON.write(
+                {
+                    "epoch": self.settings.epoch,
+                    "stream": block.stream,
+                    "seq": seq,
+                    "model_version": block.version,
+                    "output": block.classes[given["output"][at]] if block.classes else None,
+                    "prediction": given["prediction"][at],
+                    "link": _LINKS[given["link"][at]],
+                    "explained": given["explained"][at],
+                    "base": given["base"][at],
+                    "background": {
+                        "rows": given["rows"][at],
+                        "event": given["event"][at],
+                        "sampling": self.settings.explain.sampling,
+                    },
+                    "exact": exact[at],
+                    "contributions": [
+                        {
+                            "feature": names[slot],
+                            "value": decoded(inputs[slot], kinds[slot], texts[slot]),
+                            "contribution": amounts[slot],
+                            "error": errors[slot],
+                        }
+                        for slot in largest
+                    ],
+                    "others": float(np.delete(own[at], largest).sum()) if shown[at] == most else 0.0,
+                    "pairs": None if pairs is None else _pairs(block, pairs[chosen[at]]),
+                }
+            )
 
 
 def _pairs(block: Contributions, numbers: Floats) -> list[attributions.Interaction] | None:

@@ -18,6 +18,7 @@ its path: it does not depend on what the leaf answers.
 """
 
 import math
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -40,6 +41,8 @@ _PATTERNS: Final = 1 << 22
 """Largest number of patterns of all leaves for which there is a place in the table (16 MiB)."""
 _CELLS: Final = 1 << 23
 """Largest number of leaves times background rows, and of logs of background rows in naive Bayes leaves (64 MiB)."""
+_SAFE: Final = 600.0
+"""Largest log odds that are multiplied as odds: far from where they leave the range of numbers."""
 _UNKNOWN: Final = -1
 _NOTHING: Final = -2
 _ONE = np.uint64(1)
@@ -478,8 +481,14 @@ class FreeRoom(NamedTuple):
         float64[terms (entries - 1)]: log odds of the row.
     other, free
         int64[terms]: the terms of features of F and N, and those of F whose value differs.
+    base
+        float64[entries - 1]: log odds if none of F comes from the row.
     odds
-        float64[2 ** MOST_FREE (entries - 1)]: for each subset of F, if it comes from the row.
+        float64[(entries - 1) 2 ** MOST_FREE]: for each entry and subset of F, if it comes from the row.
+    answer, total
+        float64[2 ** MOST_FREE]: the share of an entry for each subset; and a sum of these.
+    held
+        int64[MOST_FREE]: the terms of F of the background rows that `total` is of.
     size
         int64[2 ** MOST_FREE]: the number of features in each subset.
     shares
@@ -487,20 +496,23 @@ class FreeRoom(NamedTuple):
     prior, less
         float64[entries - 1], float64[terms (entries - 1)]: log odds if all of F and N came from the row, and how much
         the value of each term differs.
-    gained, lost
-        float64[2 ** MOST_FREE]: what each subset adds for a feature in it, and takes away for one that is not.
+    both
+        float64[2 ** MOST_FREE]: what each subset adds for a feature in it, plus what it takes away for one not in it.
     """
 
     own: Floats
     other: Array
     free: Array
+    base: Floats
     odds: Floats
+    answer: Floats
+    total: Floats
+    held: Array
     size: Array
     shares: Floats
     prior: Floats
     less: Floats
-    gained: Floats
-    lost: Floats
+    both: Floats
 
 
 def free_room(votes: BitVotes) -> FreeRoom:
@@ -510,16 +522,20 @@ def free_room(votes: BitVotes) -> FreeRoom:
         np.empty(terms * votes.most),
         np.empty(terms, np.int64),
         np.empty(terms + 1, np.int64),
+        np.empty(votes.most),
         np.empty(subsets * votes.most),
+        np.empty(subsets),
+        np.empty(subsets),
+        np.empty(MOST_FREE, np.int64),
         np.array([subset.bit_count() for subset in range(subsets)]),
         np.empty(terms),
         np.empty(votes.most),
         np.empty((terms + 1) * votes.most),
         np.empty(subsets),
-        np.empty(subsets),
     )
 
 
+@cache
 def coalitions() -> Floats:
     """Return the weight of s among m players, s! (m - s - 1)! / m!, at [m, s + 1]; 0 at [m, 0]."""
     most = MOST_ON_PATH + MOST_FREE
@@ -622,31 +638,57 @@ def _bayes_group(
     the features of F are added to `room.shares`.
     """
     bit, begin_row, end_row, which = part
-    odds, sizes = room.odds, room.size
-    each = np.int64(votes.head[bit, 1]) - 1
+    free, held, total = room.free, room.held, room.total
     p, n = _count(a), _count(b)
-    win, lose, fits = 0.0, 0.0, True
+    win, lose, fits, size = 0.0, 0.0, True, -1
     others, readers = _readers(votes, known, room, bit, a, b)
     for row in range(begin_row, end_row):
-        many = _odds_of_subsets(votes, known, room, bit, row, others, readers)
+        many = _answers_of_subsets(votes, known, room, bit, row, others, readers, which)
         if many > MOST_FREE:
             fits = False
             continue
-        weight = coalition[p + n + many]
-        for subset in range(1 << many):
-            answer = _share_of(odds, subset * each, each, which)
-            size = p + sizes[subset]
-            gained, lost = answer * weight[size], answer * weight[size + 1]
+        # Rows with the same F have the same weights: their answers are added first.
+        same = many == size
+        for at in range(many if same else 0):
+            same &= free[at] == held[at]
+        if not same:
+            gained, lost = _deal(coalition, room, p, n, size)
             win += gained
             lose += lost
-            room.gained[subset], room.lost[subset] = gained, lost
-        for at in range(many):
-            share = 0.0
-            mine = 1 << at
+            size = many
+            for at in range(many):
+                held[at] = free[at]
             for subset in range(1 << many):
-                share += room.gained[subset] if subset & mine else -room.lost[subset]
-            room.shares[room.free[at]] += share
-    return win, lose, fits
+                total[subset] = 0.0
+        for subset in range(1 << many):
+            total[subset] += room.answer[subset]
+    gained, lost = _deal(coalition, room, p, n, size)
+    return win + gained, lose + lost, fits
+
+
+@inlined
+def _deal(coalition: Floats, room: FreeRoom, p: Any, n: Any, many: Any) -> tuple[float, float]:
+    """Add to `room.shares` what the features of F get of `room.total`; nothing if `many` is -1.
+
+    Return what each feature of A gets, and what each of N loses.
+    """
+    if many < 0:
+        return 0.0, 0.0
+    weight, both, lose = coalition[p + n + many], room.both, 0.0
+    for subset in range(1 << many):
+        answer, size = room.total[subset], p + room.size[subset]
+        lost = answer * weight[size + 1]
+        lose += lost
+        both[subset] = answer * weight[size] + lost
+    # A feature gets what the subsets with it add, less what those without it take away.
+    for at in range(many - 1, -1, -1):
+        top, added = 1 << at, 0.0
+        for subset in range(top):
+            more = both[top + subset]
+            added += more
+            both[subset] += more
+        room.shares[room.held[at]] += added - lose
+    return both[0] - lose, lose
 
 
 @inlined
@@ -678,38 +720,82 @@ def _readers(votes: BitVotes, known: BayesRows, room: FreeRoom, bit: Any, a: Any
 
 
 @inlined
-def _odds_of_subsets(
-    votes: BitVotes, known: BayesRows, room: FreeRoom, bit: Any, row: Any, others: Any, readers: Any
+def _answers_of_subsets(
+    votes: BitVotes, known: BayesRows, room: FreeRoom, bit: Any, row: Any, others: Any, readers: Any, which: Any
 ) -> int:
-    """Write to `room.odds` the log odds of each subset of F for one background row, and return the size of F.
+    """Write to `room.answer` the share of an entry for each subset of F and one background row; return the size of F.
 
-    `room.free` gets the terms of F. If F has more than `MOST_FREE` features, there are no log odds of subsets.
+    `room.free` gets the terms of F. If F has more than `MOST_FREE` features, there are no answers.
     """
-    own, other, free, odds = room.own, room.other, room.free, room.odds
+    own, other, free, base = room.own, room.other, room.free, room.base
     each = np.int64(votes.head[bit, 1]) - 1
     terms = np.int64(votes.head[bit, 3] - votes.head[bit, 2])
-    base = np.uint64(known.start[bit] + row * terms * each)
-    many = 0
+    begin = np.uint64(known.start[bit] + row * terms * each)
+    many, most = 0, 0.0
     for j in range(each):
-        odds[j] = room.prior[j]
+        base[j] = room.prior[j]
     for at in range(readers):
         first = np.uint64(other[at] * each)
         differs = False
         for j in range(each):
-            less = own[first + np.uint64(j)] - known.log[base + first + np.uint64(j)]
-            odds[j] -= less
+            less = own[first + np.uint64(j)] - known.log[begin + first + np.uint64(j)]
+            base[j] -= less
             room.less[many * each + j] = less
             differs |= less != 0.0
         free[many] = other[at]
         many += differs and at < others
-    if many <= MOST_FREE:
+    if many > MOST_FREE:
+        return many
+    for j in range(each):
+        size = abs(base[j])
         for at in range(many):
-            top = 1 << at
-            for j in range(each):
-                less = room.less[at * each + j]
-                for subset in range(top):
-                    odds[(top + subset) * each + j] = odds[subset * each + j] + less
+            size += abs(room.less[at * each + j])
+        most = max(most, size)
+    if most < _SAFE:
+        _multiply(room, each, which, many)
+    else:
+        _add_up(room, each, which, many)
     return many
+
+
+@inlined
+def _multiply(room: FreeRoom, each: Any, which: Any, many: Any) -> None:
+    """Write the answers by products of odds: an exponential for each feature, in place of one for each subset."""
+    odds, answer, size = room.odds, room.answer, 1 << many
+    for j in range(each):
+        start = j * size
+        odds[start] = math.exp(room.base[j])
+        for at in range(many):
+            top, ratio = 1 << at, math.exp(room.less[at * each + j])
+            for subset in range(top):
+                odds[start + top + subset] = odds[start + subset] * ratio
+    for subset in range(size):
+        answer[subset] = 1.0
+    for j in range(each):
+        for subset in range(size):
+            answer[subset] += odds[j * size + subset]
+    if which:
+        for subset in range(size):
+            answer[subset] = odds[(which - 1) * size + subset] / answer[subset]
+    else:
+        for subset in range(size):
+            answer[subset] = 1.0 / answer[subset]
+
+
+@inlined
+def _add_up(room: FreeRoom, each: Any, which: Any, many: Any) -> None:
+    """Write the answers by sums of log odds, of any size."""
+    odds = room.odds
+    for j in range(each):
+        odds[j] = room.base[j]
+    for at in range(many):
+        top = 1 << at
+        for j in range(each):
+            less = room.less[at * each + j]
+            for subset in range(top):
+                odds[(top + subset) * each + j] = odds[subset * each + j] + less
+    for subset in range(1 << many):
+        room.answer[subset] = _share_of(odds, subset * each, each, which)
 
 
 @inlined

@@ -27,12 +27,11 @@ from glasstream.models.predictors.kernels.leaf_games import (
     FreeRoom,
     Paths,
     Reached,
+    _answers_of_subsets,
     _count,
-    _odds_of_subsets,
     _or_zero,
     _reach,
     _readers,
-    _share_of,
     _term_logs,
 )
 from glasstream.models.predictors.kernels.leaf_sets import LeafSets
@@ -164,12 +163,10 @@ def add_bayes_pairs(
                 a, b = pattern & ~other, other & ~pattern
                 others, readers = _readers(votes, known, room, bit, a, b)
                 for row in range(begin_row, end):
-                    many = _odds_of_subsets(votes, known, room, bit, row, others, readers)
+                    many = _answers_of_subsets(votes, known, room, bit, row, others, readers, which)
                     if many > MOST_FREE:
                         exact[i] = False
                         continue
-                    for subset in range(1 << many):
-                        room.gained[subset] = _share_of(room.odds, subset * (count - 1), count - 1, which)
                     _bayes_pairs(
                         paths, votes, couple, room, (bit, which, many), a, b, factor[bit] / paths.rows, pairs, i
                     )
@@ -188,11 +185,11 @@ def _bayes_pairs(
     pairs: Floats,
     i: Any,
 ) -> None:
-    """Add the interactions of one background row, for which `room.gained` has the answer for each subset of F."""
+    """Add the interactions of one background row, for which `room.answer` has the answer for each subset of F."""
     bit, _, many = leaf
     first, last = paths.start[bit], paths.start[bit + 1]
     begin = np.int64(votes.head[bit, 2])
-    answers, sizes, free = room.gained, room.size, room.free
+    answers, sizes, free = room.answer, room.size, room.free
     p, n = _count(a), _count(b)
     weight = couple[p + n + many]
     both, split, neither = 0.0, 0.0, 0.0
