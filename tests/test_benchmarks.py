@@ -12,8 +12,7 @@ SMALL = {
     "attributions.py": "--learned 500 --events 50 --repeats 1 --rows 10",
     "comparison.py": "--runs 4 --rows 500 --gaps 0.05",
     "explainers.py": "--models linear --repeats 1 --learned 500",
-    "groups.py": "--rows 2000 --seeds 1",
-    "snapshots.py": "--events 500 --models 2 --repeats 1",
+    "snapshots.py": "--events 500 --models 2 --repeats 1 --no-staleness",
     "staleness.py": "--rows 1000 --trees 2",
 }
 
