@@ -5,9 +5,9 @@
 Both sides explain the same events of Agrawal's stream with the same model, with zero-one loss, turn by turn. *Ours* is
 what the three stages do in blocks of 500 rows, with the settings that they have unless told otherwise (grids between
 extremes, as theirs are): the learner's draws (background rows, permutations, grids), the explainer's contributions, and
-the aggregator, which also watches for incidents. Left out are the transport, and what happens once a snapshot or once a published record; that has
-numbers of its own. *Theirs* is `explain_one`, with a plain callable as loss (its River losses fail with River 0.26).
-Everything runs on one thread; times are of the processor, medians.
+the aggregator, which also watches for incidents. Left out are the transport, and what happens once a snapshot or once a
+published record; that has numbers of its own. *Theirs* is `explain_one`, with a plain callable as loss (its River
+losses fail with River 0.26). Everything runs on one thread; times are of the processor, medians.
 
 One JSON line a model and method:
 
