@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 SOAK = Path(__file__).with_name("soak.py")
-VERSIONS = "3.0.2,3.4.1,3.9.1,4.0.0,4.1.1"
+VERSIONS = "3.0.2,3.4.1,3.9.1,4.0.0,4.1.1,4.4.0"
 
 
 def main() -> int:
