@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from faust.types import TP
 
 from glasstream.app.brokers.embedded import EmbeddedKafka
@@ -139,6 +139,35 @@ def test_every_seek_gives_the_message_at_its_offset_and_none_fetched_before(
     assert heard.failures.empty()
     with pytest.raises(Exception, match="has left its group"):
         reader.place({TP(f"{prefix}in", 0): 0}, generation).result(60)
+
+
+class Refused(Reader):
+    """A reader whose first clients the group refuses while they read."""
+
+    left = 2 * reader_module.IN_FLIGHT
+
+    def _read(self, consumer: Any) -> list[Batch]:
+        if self.left:
+            self.left -= 1
+            raise KafkaException(KafkaError(KafkaError._FATAL))
+        return super()._read(consumer)
+
+
+def test_clients_that_are_refused_again_and_again_are_replaced_until_one_reads(
+    embedded: EmbeddedKafka, prefix: str
+) -> None:
+    link = embedded_topics(embedded, prefix, 1)
+    produce(link.bootstrap, f"{prefix}in", numbers(0, 10), 0)
+    heard = Listening()
+    reader = Refused(link, options(prefix), heard)
+    reader.start([f"{prefix}in"])
+    try:
+        partitions, generation = heard.assignments.get(timeout=60)
+        reader.place(dict.fromkeys(partitions, 0), generation).result(60)
+        assert heard.batches.get(timeout=60).records[0].offset == 0
+    finally:
+        reader.stop(30)
+    assert reader.left == 0 and heard.failures.empty()
 
 
 def test_an_offset_that_the_log_does_not_have_is_told_and_the_other_partitions_are_read(

@@ -285,11 +285,14 @@ class Reader:
             self._note_ends(consumer)
         if not self._room.acquire(timeout=IDLE):
             return
-        batches = self._read(consumer)
+        batches: list[Batch] = []
+        try:
+            batches = self._read(consumer)
+        finally:  # also if the client is refused: the next one needs the room
+            if not batches:
+                self._room.release()
         if batches:
             self._listener.arrived(batches, self._room.release)
-        else:
-            self._room.release()
 
     def _note_ends(self, consumer: Consumer) -> None:
         for tp in self._next:
