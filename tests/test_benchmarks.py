@@ -22,5 +22,4 @@ SMALL = {
 def test_a_benchmark_runs_to_its_end(program: str) -> None:
     command = [sys.executable, str(ROOT / "tests" / "benchmarks" / program), *SMALL[program].split()]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=DEADLINE)
-    assert "Traceback" not in done.stderr and done.stdout, done.stderr
-    assert done.returncode in (0, 1), done.stderr  # 1: a goal is missed
+    assert done.returncode == 0 and done.stdout, done.stderr

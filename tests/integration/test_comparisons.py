@@ -1,4 +1,4 @@
-"""Processes that follow a comparison on a real Kafka: whoever is killed or fenced, each record is published once."""
+"""Processes that follow a comparison on a real Kafka, and are killed or fenced: each record is published once."""
 
 import os
 from itertools import count

@@ -179,6 +179,9 @@ def test_flush_items_come_back() -> None:
         ({"draws": NO_CHANGES, "grid": requests.Grid(2**40, 10, True)}, "grids of 2 to 1000"),
         ({"draws": NO_CHANGES, "grid": requests.Grid(1, 10, True)}, "grids of 2 to 1000"),
         ({"draws": NO_CHANGES, "grid": requests.Grid(10, 1, True)}, "grids of 2 to 1000"),
+        ({"attributed": requests.AttributionOptions("additive", "", 0.0, 1.0, pairs=21)}, "0 to 20 pairs, got 21"),
+        ({"attributed": requests.AttributionOptions("additive", "", 0.0, 1.0, cache=0)}, "1 to 4096 MiB, got 0"),
+        ({"attributed": requests.AttributionOptions("additive", "", 0.0, 1.0, cache=2**50)}, "1 to 4096 MiB, got"),
     ],
 )
 def test_a_block_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str | None) -> None:

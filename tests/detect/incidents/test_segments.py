@@ -200,7 +200,7 @@ def test_rows_of_a_candidate_outside_another_are_compared_with_the_rows_outside_
     weak = Stream(inputs, losses).go(5 * BLOCK).weak
     cohort, (first_row, _) = 0, weak.cohorts[0]
     boxes = [box for box in weak.arrays["candidates"][cohort].tolist() if box[0] >= 0]
-    assert len(boxes) == lattice.CANDIDATES
+    assert len(boxes) == lattice.CANDIDATES and COHORTS * lattice.CANDIDATES <= 64  # bits of a word
     clipped = np.minimum(losses, weak.arrays["limits"][1])
     missing = np.zeros(len(NAMES), np.bool_)
     inside = []

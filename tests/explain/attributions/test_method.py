@@ -153,6 +153,8 @@ def test_attributors_of_few_streams_are_kept_each_with_its_part_of_the_memory():
         made = [method._attributor(one, np.zeros((5, 3)), asked, stream) for one in predictors]
         assert method._attributor(predictors[-1], np.zeros((5, 3)), asked, stream) is made[-1]
         assert method._attributor(predictors[0], np.zeros((5, 3)), asked, stream) is not made[0]
+        games = [one._game for one in made if one._game is not None]
+        assert games and all(game._cache_bytes == 3 << 20 for game in games)
     assert Counter(one.stream for one in method._made) == dict.fromkeys("efgh", 2)
 
 
