@@ -43,6 +43,7 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
     ): "takes minutes; tests/explain/estimators/test_coverage.py makes fewer runs",
     ("python", "tests/benchmarks/ipfi_drift.py"): "needs ixai, and takes minutes for each stream",
     ("python", "tests/chaos/soak.py"): "takes hours; tests/integration/test_soak.py runs short ones",
+    ("python", "tests/chaos/kafka_versions.py"): "fetches four Kafkas; tests/integration runs everything on the newest",
     (
         "glasstream",
         "paper",

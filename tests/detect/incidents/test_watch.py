@@ -1,7 +1,8 @@
 """Incidents are a function of the rows alone: blocks, restarts and new features change no byte."""
 
+from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 import msgspec
 import numpy as np
@@ -11,6 +12,7 @@ from glasstream.base.errors import FrameError
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
 from glasstream_topics import frames
 from glasstream_topics.incidents import Incident, encode
+from glasstream_topics.record import refuse_non_finite
 from glasstream_topics.watching import Watching
 from tests.support.incident_streams import (
     AT,
@@ -151,3 +153,42 @@ def test_a_damaged_state_is_refused() -> None:
     for damaged in ({**arrays, "counts": arrays["counts"][:1]}, {k: v for k, v in arrays.items() if k != "edges"}):
         with pytest.raises(FrameError):
             IncidentWatch("s", 0, 7, 0.5).restore(meta, damaged)
+
+
+EXTREMES = {
+    "f": [0.0, -1.0, 1e-300, 2.0**52, -1e100, 1e130, 1e200, np.nan],
+    "i": [0, -1, 1, 16, 50, 2**52, -(2**53)],
+}
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_a_state_with_an_extreme_number_anywhere_is_refused_or_goes_on(replaced: bool) -> None:
+    """It goes on with records that can be written, and with a state that can be resumed."""
+    stream, watch = changed(twins_swapped, 3), IncidentWatch("s", 0, 7, 0.5)
+    outcomes = Counter[str]()
+    end = AT + 450
+    list(watch.update(stream.rows(0, AT + 300)))
+    if replaced:
+        list(watch.replace(100 + AT + 300, 100 + AT + 300, None, "brier"))
+    list(watch.update(stream.rows(AT + 300, end)))
+    meta, arrays = watch.state()
+    assert (watch.alarm is None, watch.replacement is not None) == (replaced, replaced)
+    for name, array in arrays.items():
+        ends = [(0,) * array.ndim, (-1,) * array.ndim, (..., -1)] if array.size else []
+        for place, number in product([(...,), *ends], EXTREMES.get(array.dtype.kind, ())):
+            forged = array.copy()
+            forged[place] = number
+            watch = IncidentWatch("s", 0, 7, 0.5)
+            try:
+                watch.restore(meta, {**arrays, name: forged}, 100 + end - 1)
+            except FrameError:
+                outcomes["refused"] += 1
+                continue
+            found = list(watch.update(stream.rows(end, end + 300)))
+            for one in (*found, *watch.taken()):
+                refuse_non_finite(f"{name}[{place}] = {number}", one)
+            IncidentWatch("s", 0, 7, 0.5).restore(*watch.state(), 100 + end + 299)
+            outcomes["went on"] += 1
+    assert min(outcomes.values()) > 100
