@@ -2,8 +2,8 @@
 
 Fast tests run by default, the slow ones with `--slow`, and the long ones, too, with `--long`. A test that asks for
 `kafka`, `local_broker`, `cluster` or `schema_registry` gets the marker `kafka`, one that asks for `chromium` the marker
-`browser`. Tests of some folders get the marker `program`, and others carry it; `--quick` leaves all three out. What is
-missing on this machine skips the tests that need it, in one line of the summary; with CI=true, and for Kafka also with
+`browser`. Tests of some folders get the marker `program`, and others carry it; `--quick` leaves all three out. `--light` leaves
+out what `tests.support.heavy` lists. What is missing on this machine skips the tests that need it, in one line of the summary; with CI=true, and for Kafka also with
 GLASSTREAM_REQUIRE_KAFKA=1, it fails them.
 """
 
@@ -25,6 +25,7 @@ from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.app.brokers.local import Kafka, local_kafka
 from glasstream.base.errors import BrokerError
 from tests.support.examples import NORMAL
+from tests.support.heavy import heavy
 from tests.support.local_cluster import LocalCluster, local_cluster
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="leave out what needs a broker, a browser, or whole programs: ops/check"
     )
+    parser.addoption("--light", action="store_true", help="leave out the tests marked heavy")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -93,7 +95,10 @@ def _within(path: Path, folders: Iterable[str]) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    listed = heavy()
     for item in items:
+        if f"{item.location[0].removeprefix('tests/')}::{getattr(item, 'originalname', '')}" in listed:
+            item.add_marker("heavy")
         if {"kafka", "local_broker", "cluster", "schema_registry"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("kafka")
             if not _within(item.path, WITH_KAFKA):
@@ -110,6 +115,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             left_out["slow"] = _leave_out(config, items, "slow")
     if config.getoption("--quick"):
         _leave_out(config, items, "kafka", "browser", "program")
+    if config.getoption("--light"):
+        left_out["heavy"] = _leave_out(config, items, "heavy")
 
 
 @pytest.hookimpl(trylast=True)
@@ -129,7 +136,8 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item], *markers: str) -
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for name, count in config.stash.get(LEFT_OUT, {}).items():
         if count:
-            terminalreporter.write_line(f"{count} {name} tests left out; `./ops/test --{name}` runs them")
+            command = "./ops/check tests" if name == "heavy" else f"./ops/test --{name}"
+            terminalreporter.write_line(f"{count} {name} tests left out; `{command}` runs them")
 
 
 @pytest.hookimpl(wrapper=True)
