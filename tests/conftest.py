@@ -2,9 +2,9 @@
 
 Fast tests run by default, the slow ones with `--slow`, and the long ones, too, with `--long`. A test that asks for
 `kafka`, `local_broker`, `cluster` or `schema_registry` gets the marker `kafka`, one that asks for `chromium` the marker
-`browser`. Tests of some folders get the marker `program`, and others carry it; `--quick` leaves all three out. `--light` leaves
-out what `tests.support.heavy` lists. What is missing on this machine skips the tests that need it, in one line of the summary; with CI=true, and for Kafka also with
-GLASSTREAM_REQUIRE_KAFKA=1, it fails them.
+`browser`. Tests of some folders get the marker `program`, and others carry it; `--quick` leaves all three out.
+`--light` leaves out what `tests.support.heavy` lists. What is missing on this machine skips the tests that need it, in
+one line of the summary; with CI=true, and for Kafka also with GLASSTREAM_REQUIRE_KAFKA=1, it fails them.
 """
 
 import fcntl
