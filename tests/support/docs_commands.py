@@ -14,6 +14,7 @@ import yaml
 from glasstream.app.command.cli import cli
 from tests.support.command_line import parsed
 from tests.support.docs_pages import ROOT, Block, Page
+from tests.support.manifests import render
 
 ADDRESSES = ("kafka:9092", "kafka:9093", "localhost:9094", "HOST:PORT")
 """Values that stand for a Kafka."""
@@ -29,6 +30,7 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
     (".", "venv/bin/activate"): "a shell's own affair",
     ("pip", "install"): "needs a package index; ops/environment.sh and tests/ops/test_image.py install the project",
     ("docker", "compose"): "needs a Docker engine; tests/ops/test_containers.py checks what it would read",
+    ("helm",): "needs a cluster; tests/ops/test_helm.py renders the chart",
     ("kubectl",): "needs a cluster; tests/ops/test_kubernetes.py checks what it would read",
     (
         "python",
@@ -36,6 +38,7 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
         "glasstream.app.reference",
     ): "writes files into the checkout; tests/topics/test_reference.py compares",
     ("python", "-m", "tests.support.gallery"): "writes files into the checkout; tests/docs/test_gallery.py compares",
+    ("python", "-m", "tests.support.manifests"): "writes files into the checkout; tests/ops/test_helm.py compares",
     ("python", "-m", "hatchling"): "tests/ops/test_release.py builds both files",
     (
         "python",
@@ -115,7 +118,7 @@ def lines(block: Block) -> list[Line]:
 def whole(where: str, span: str) -> Line | None:
     """Return a text in backticks as a line to run; None if it only names a command."""
     line = Line(where, span)
-    if not re.match(r"(glasstream|\./ops/demo|python|docker compose|kubectl) \S", span):
+    if not re.match(r"(glasstream|\./ops/demo|python|docker compose|helm|kubectl) \S", span):
         return None
     return None if any(_PLACEHOLDER.search(word) for word in line.words if word not in ADDRESSES) else line
 
@@ -193,6 +196,8 @@ def expect_foreign(words: list[str]) -> None:
     ------
     ValueError
         Not so.
+    subprocess.CalledProcessError
+        Helm refuses the chart with these values.
     """
     parser = _Refusing(add_help=False)
     if words[:2] == ["docker", "compose"]:
@@ -227,5 +232,7 @@ def expect_foreign(words: list[str]) -> None:
                 and not (ROOT / what / "pyproject.toml").exists()
             ):
                 raise ValueError(f"no such extra or project: {words}")
-    elif words[0] in ("docker", "kubectl", "pip"):
+    elif words[0] == "helm" and words[1] in ("install", "upgrade") and words[3:4] == ["ops/helm"]:
+        render(*(word for word in words[4:] if word != "--reuse-values"))
+    elif words[0] in ("docker", "helm", "kubectl", "pip"):
         raise ValueError(f"expected one of the commands that are known here, got {' '.join(words)}")

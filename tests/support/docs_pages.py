@@ -13,7 +13,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "ops" / "docs").glob("*.md"))]
 NAMES = [path.name for path in PAGES]
 
 PROGRAMS = {".", "./ops/demo", "./ops/test", "cmp", "docker", "export", "glasstream", "install"}
-PROGRAMS |= {"kubectl", "openssl", "pip", "python", "python3"}
+PROGRAMS |= {"helm", "kubectl", "openssl", "pip", "python", "python3"}
 """Programs with which a line of shell may begin."""
 _FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 

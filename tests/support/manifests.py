@@ -1,0 +1,63 @@
+"""The manifests of `ops/kubernetes`, which the Helm chart of `ops/helm` renders.
+
+`python -m tests.support.manifests` writes them after a change of the chart: all stages with the chart's values, a file
+for each component.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.support.paths import ROOT
+
+CHART: Final = ROOT / "ops" / "helm"
+FOLDER: Final = ROOT / "ops" / "kubernetes"
+HELM: Final = shutil.which("helm", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+"""The Helm of this environment, else the first on the path; None without one."""
+_WRITTEN: Final = "# Written by python -m tests.support.manifests from the chart in ops/helm.\n"
+
+
+def values() -> dict[str, Any]:
+    """Return the chart's own values."""
+    return yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+
+
+def helm(*arguments: str) -> str:
+    """Return what Helm prints.
+
+    Raises
+    ------
+    subprocess.CalledProcessError
+        It refuses the chart or the values.
+    """
+    return subprocess.run([HELM or "helm", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def render(*arguments: str) -> list[str]:
+    """Return the manifests of a release, as texts."""
+    text = helm("template", "glasstream", str(CHART), *arguments)
+    return [re.sub(r"^# Source: .*\n", "", one) for one in re.split(r"^---\n", text, flags=re.MULTILINE) if one.strip()]
+
+
+def files() -> dict[str, str]:
+    """Return the files of `ops/kubernetes` that are rendered, by name."""
+    everything = [word for stage in values()["stages"] for word in ("--set", f"stages.{stage}.enabled=true")]
+    found: dict[str, list[str]] = {}
+    for text in render(*everything):
+        component = yaml.safe_load(text)["metadata"]["labels"].get("app.kubernetes.io/component", "common")
+        found.setdefault(f"{component}.yaml", []).append(text)
+    return {
+        name: _WRITTEN + "---\n".join(sorted(texts, key=lambda text: "kind: StatefulSet" not in text))
+        for name, texts in found.items()
+    }
+
+
+if __name__ == "__main__":
+    for name, text in files().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
