@@ -54,7 +54,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The first call of a compiled function takes seconds: no deadline. The same examples every time in CI and in the
 # loop of an edit.
-for _profile, _count in (("check", 10), ("ci", NORMAL // 2), ("long", NORMAL), ("thorough", 10 * NORMAL)):
+for _profile, _count in (("check", 10), ("ci", NORMAL // 4), ("long", NORMAL), ("thorough", 10 * NORMAL)):
     _same = _profile == "check" or IN_CI
     hypothesis.settings.register_profile(_profile, max_examples=_count, deadline=None, derandomize=_same)
 hypothesis.settings.load_profile("ci")

@@ -94,7 +94,7 @@ def assert_as_the_plain_loop(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 def test_whatever_happens_the_records_are_those_of_the_plain_loop(case: str, seed: int) -> None:
     more, options = CASES[case]
     pipeline = Pipeline(settings(*more), seed).run(log(126, **options), faults=20)

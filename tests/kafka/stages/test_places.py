@@ -47,7 +47,7 @@ def log(junk: int, each: int = 2) -> list[Sent]:
 
 
 @pytest.mark.parametrize("more", [(), WATCHED, ("checkpoint.seconds=0",), ("model.name=tree",)], ids=str)
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 def test_whatever_happens_the_same_streams_have_places(more: tuple[str, ...], seed: int) -> None:
     pipeline = Pipeline(settings(*more, *FEW), seed).run(log(120), faults=20)
     found, expected = pipeline.published(*PUBLIC), pipeline.expected(*PUBLIC)

@@ -81,7 +81,7 @@ def versions(found: dict[tuple[str, str], list[bytes]], topic: str) -> list[int]
 
 
 @pytest.mark.parametrize("more", [(), UNLABELLED], ids=["rows", "entries"])
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 def test_whatever_happens_the_records_are_those_of_the_plain_loop(
     tmp_path: Path, more: tuple[str, ...], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
