@@ -54,7 +54,7 @@ def test_every_block_has_a_rule_and_what_it_says_can_be_read(name: str, tmp_path
             file = tmp_path / "settings.toml"
             file.write_text(block.text, encoding="utf-8")
             assert load(file=file) != Settings(), block.where
-        elif block.kind in ("file", "program"):
+        elif block.kind == "program" or (block.kind == "file" and block.file_name.endswith(".py")):
             compile(block.text, block.where, "exec")
 
 
@@ -135,6 +135,17 @@ def test_words_in_backticks_name_what_is_there(name: str) -> None:
         if setting and setting[1] in SECTIONS and setting[0] not in known_names and setting[2] not in FILES:
             wrong.append(f"{where}: there is no setting {span}")
     assert wrong == []
+
+
+def test_columns_of_sql_tables_are_fields_of_records() -> None:
+    tables = [block.text for name in NAMES for block in page(name).blocks if "CREATE TABLE" in block.text]
+    for text in tables:
+        (topic,) = re.findall(r"'topic' = 'glasstream\.([\w.]+)'", text)
+        newest = max((ROOT / "tests" / "golden").glob(f"{topic}.v?.json"))
+        record = json.loads(newest.read_text(encoding="utf-8"))
+        fields = {*record} | {field for one in record["features"].values() for field in one}
+        assert {*re.findall(r"(\w+)`? (?:STRING|INT|BIGINT|DOUBLE|MAP|ROW)\b", text)} <= fields
+    assert tables
 
 
 def found(name: str) -> bool:

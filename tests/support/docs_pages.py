@@ -15,7 +15,7 @@ NAMES = [path.name for path in PAGES]
 PROGRAMS = {".", "./ops/demo", "./ops/test", "cmp", "docker", "export", "glasstream", "install"}
 PROGRAMS |= {"helm", "kubectl", "openssl", "pip", "python", "python3"}
 """Programs with which a line of shell may begin."""
-_FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
+_FILE = re.compile(r"(?:#|--) (\w+\.(?:py|toml|sql))\n")
 
 
 @dataclass(frozen=True)
