@@ -2,8 +2,8 @@
 
 A test says how many examples of Hypothesis are normal, and the profile how many of them there are.
 
-The profiles are in `tests/conftest.py`: `check` for the loop of an edit, `ci` with a quarter of the normal number, `long`
-with all (`./ops/test --long`), and `thorough` (`./ops/test --hypothesis-profile thorough`).
+The profiles are in `tests/conftest.py`: `check` for the loop of an edit, `ci` with a quarter of the normal number,
+`long` with all (`./ops/test --long`), and `thorough` (`./ops/test --hypothesis-profile thorough`).
 """
 
 from collections.abc import Iterable
