@@ -10,7 +10,7 @@ from river import tree
 from glasstream.base.errors import NotCompilable
 from glasstream.events.features import FeatureTable
 from glasstream.models.onnx.translate import translate
-from glasstream.models.predictors.kernels import leaf_games
+from glasstream.models.predictors.kernels import bayes_games, leaf_games
 from glasstream.models.predictors.kernels.games import IDENTITY, LOG, LOGIT, SOFTMAX, HasGame
 from glasstream.models.predictors.kernels.leaf_sets import leaf_sets, places
 from glasstream.models.river.compile import compile_model
@@ -252,16 +252,16 @@ def test_answers_of_subsets_by_products_of_odds_are_those_by_sums_of_log_odds(en
     random, each = np.random.default_rng(entries), entries - 1
     for many in range(7):
         size = 1 << many
-        room = leaf_games.FreeRoom(
+        room = bayes_games.FreeRoom(
             own=np.empty(0), other=np.empty(0, np.int64), free=np.empty(0, np.int64),
             base=random.normal(size=each) * 20.0, odds=np.empty(size * each), answer=np.empty(size),
             total=np.empty(0), held=np.empty(0, np.int64), size=np.empty(0, np.int64), shares=np.empty(0),
             prior=np.empty(0), less=random.normal(size=many * each) * 30.0, both=np.empty(0),
         )  # fmt: skip
         for which in range(entries):
-            leaf_games._multiply.py_func(room, each, which, many)
+            bayes_games._multiply.py_func(room, each, which, many)
             products = room.answer.copy()
-            leaf_games._add_up.py_func(room, each, which, many)
+            bayes_games._add_up.py_func(room, each, which, many)
             np.testing.assert_allclose(products, room.answer, rtol=1e-12, atol=1e-300)
 
 

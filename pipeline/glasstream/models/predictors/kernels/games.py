@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 
 from glasstream.models.predictors.arrays import Array, as_rows
-from glasstream.models.predictors.kernels import leaf_games, leaf_pairs
+from glasstream.models.predictors.kernels import bayes_games, leaf_games, leaf_pairs
 from glasstream.models.predictors.kernels.bit_votes import BitVotes
 from glasstream.models.predictors.kernels.leaf_sets import LeafSets, places
 from glasstream.models.predictors.kernels.walk import Means
@@ -158,7 +158,7 @@ class TreeGame:
         self._constant = _bits(real & ~answers.varies & (answers.constant.T != 0.0))
         self._varying = _bits((real & answers.varies)[np.newaxis])
         self._bayes = (
-            leaf_games.bayes_rows(sets, paths, answers.tables, background)
+            bayes_games.bayes_rows(sets, paths, answers.tables, background)
             if isinstance(answers.tables, BitVotes)
             else None
         )
@@ -235,7 +235,7 @@ class TreeGame:
             if self._bayes is None:
                 exact[:] = False
             else:
-                room, known, of = leaf_games.free_room(tables), self._bayes, self._varying
+                room, known, of = bayes_games.free_room(tables), self._bayes, self._varying
                 leaf_pairs.add_bayes_pairs(
                     sets, paths, of, tables, known, factor, rows, column, row_places, couple, room, found, values, exact
                 )
@@ -260,8 +260,8 @@ class TreeGame:
             if self._bayes is None:
                 exact[:] = False
                 return
-            room, known = leaf_games.free_room(tables), self._bayes
-            leaf_games.add_bayes(
+            room, known = bayes_games.free_room(tables), self._bayes
+            bayes_games.add_bayes(
                 sets, paths, of, tables, known, factor, rows, column, row_places, coalition, room, found, values, exact
             )
         elif tables is not None:

@@ -25,10 +25,9 @@ import numpy as np
 
 from glasstream.base.jit import bare_kernel, inlined, kernel
 from glasstream.models.predictors.arrays import Array
-from glasstream.models.predictors.kernels.bit_votes import BitVotes
 from glasstream.models.predictors.kernels.leaf_sets import LeafSets
 from glasstream.models.predictors.kernels.leaf_streams import lowest_bit
-from glasstream.models.predictors.kernels.walk import Means, find, log_density
+from glasstream.models.predictors.kernels.walk import Means
 from glasstream.models.predictors.predictor import Floats, Integers
 
 MOST_ON_PATH: Final = 40
@@ -39,10 +38,8 @@ _TABLED: Final = 10
 """Largest number of features on a path for which the weights of a pattern are found by its number."""
 _PATTERNS: Final = 1 << 22
 """Largest number of patterns of all leaves for which there is a place in the table (16 MiB)."""
-_CELLS: Final = 1 << 23
+MOST_CELLS: Final = 1 << 23
 """Largest number of leaves times background rows, and of logs of background rows in naive Bayes leaves (64 MiB)."""
-_SAFE: Final = 600.0
-"""Largest log odds that are multiplied as odds: far from where they leave the range of numbers."""
 _UNKNOWN: Final = -1
 _NOTHING: Final = -2
 _ONE = np.uint64(1)
@@ -121,7 +118,7 @@ def paths(sets: LeafSets, background: Array) -> Paths | None:
     -------
     None if a path has more than `MOST_ON_PATH` features, or there are too many leaves for so many rows.
     """
-    if sets.leaf.size * len(background) > _CELLS:
+    if sets.leaf.size * len(background) > MOST_CELLS:
         return None
     start, feature, asked = _features(sets)
     if np.diff(start).max(initial=0) > MOST_ON_PATH:
@@ -246,7 +243,7 @@ def _pattern(asked: Array, held: Array, bit: Any, first: Any, last: Any) -> Any:
 
 
 @inlined
-def _count(bits: Any) -> Any:
+def count_bits(bits: Any) -> Any:
     """Return the number of bits that are set in a uint64."""
     bits -= bits >> np.uint64(1) & np.uint64(0x5555555555555555)
     bits = (bits & np.uint64(0x3333333333333333)) + (bits >> np.uint64(2) & np.uint64(0x3333333333333333))
@@ -269,7 +266,7 @@ def _sum_up(paths: Paths, weights: Weights, bit: Any, pattern: Any, out: Array, 
             continue
         times = end - begin
         own, others = pattern & ~other, other & ~pattern
-        p, n = _count(own), _count(others)
+        p, n = count_bits(own), count_bits(others)
         if p:
             win = times * weights.win[p, n]
             while own:
@@ -311,7 +308,7 @@ def reached(sets: LeafSets) -> Reached:
 
 
 @inlined
-def _reach(sets: LeafSets, paths: Paths, of: Array, column: Any, row_places: Array, i: Any, found: Reached) -> Any:
+def reach(sets: LeafSets, paths: Paths, of: Array, column: Any, row_places: Array, i: Any, found: Reached) -> Any:
     """Find the leaves, among those `of` a column, that some mixture of row `i` and a background row reaches.
 
     Return how many they are; `found` has them in their order.
@@ -375,7 +372,7 @@ def add_constant(
         column = output[i]
         if column < 0:
             continue
-        for nth in range(_reach(sets, paths, of, column, row_places, i, found)):
+        for nth in range(reach(sets, paths, of, column, row_places, i, found)):
             bit, pattern = found.bit[nth], found.pattern[nth]
             first, last = paths.start[bit], paths.start[bit + 1]
             entry = table_start[bit]
@@ -400,141 +397,6 @@ def add_constant(
                 values[i, feature[j]] += answer * np.float64(pool[at + j])
 
 
-class BayesRows(NamedTuple):
-    """What naive Bayes leaves read of the background rows.
-
-    Attributes
-    ----------
-    place
-        int64[M]: for each term the place of its feature on the path of its leaf, or -1.
-    start, log
-        int64[B], float64[.]: for each bit where its log odds start: at [row, term, entry], for the rows in the order of
-        `Paths.order`, what the term adds to the log of each entry but the first, less what it adds to that of the
-        first.
-    """
-
-    place: Array
-    start: Array
-    log: Floats
-
-
-def bayes_rows(sets: LeafSets, paths: Paths, votes: BitVotes, background: Floats) -> BayesRows | None:
-    """Return what naive Bayes leaves read of background rows float64[R, d]; None if it would take too much memory."""
-    head, term = votes.head.astype(np.int64), votes.term
-    sizes = np.where(votes.bayes, (head[:, 3] - head[:, 2]) * (head[:, 1] - 1) * len(background), 0)
-    ends = np.cumsum(sizes)
-    if ends[-1] > _CELLS:
-        return None
-    place, logs = np.full(len(term), -1), np.zeros(int(ends[-1]))
-    _read_background(paths, votes, background, ends - sizes, place, logs)
-    return BayesRows(place, ends - sizes, logs)
-
-
-@bare_kernel
-def _read_background(
-    paths: Paths, votes: BitVotes, background: Floats, start: Array, place: Array, logs: Floats
-) -> None:
-    head, term = votes.head, votes.term
-    for bit in range(start.size):
-        if not votes.bayes[bit]:
-            continue
-        count, first, last = np.int64(head[bit, 1]), np.int64(head[bit, 2]), np.int64(head[bit, 3])
-        for at in range(first, last):
-            for j in range(paths.start[bit], paths.start[bit + 1]):
-                if paths.feature[j] == term[at, 0]:
-                    place[at] = j - paths.start[bit]
-        to = start[bit]
-        for nth in range(background.shape[0]):
-            for at in range(first, last):
-                _term_logs(votes, at, background[paths.order[bit, nth], term[at, 0]], count, logs, to)
-                to += count - 1
-
-
-@inlined
-def _term_logs(votes: BitVotes, at: Any, x: float, count: Any, out: Floats, to: Any) -> None:
-    """Write to `out` from `to` on what a term adds to the log odds of each entry but the first for the value `x`."""
-    for j in range(count - 1):
-        out[to + j] = 0.0
-    if x != x:
-        return
-    low, high = np.int64(votes.term[at, 1]), np.int64(votes.term[at, 2])
-    if high < 0:
-        density = votes.density
-        one = log_density(x, density[low, 0], density[low, 1], density[low, 2])
-        for j in range(1, count):
-            row = low + j
-            out[to + j - 1] = log_density(x, density[row, 0], density[row, 1], density[row, 2]) - one
-    else:
-        case = find(votes.category, low, high, x)
-        if case >= 0:
-            base = np.int64(votes.term[at, 3]) + (case - low) * count
-            for j in range(1, count):
-                out[to + j - 1] = votes.log[base + j] - votes.log[base]
-
-
-class FreeRoom(NamedTuple):
-    """Scratch space for a leaf whose answer depends on further features F. Log odds are those of `BayesRows`.
-
-    Attributes
-    ----------
-    own
-        float64[terms (entries - 1)]: log odds of the row.
-    other, free
-        int64[terms]: the terms of features of F and N, and those of F whose value differs.
-    base
-        float64[entries - 1]: log odds if none of F comes from the row.
-    odds
-        float64[(entries - 1) 2 ** MOST_FREE]: for each entry and subset of F, if it comes from the row.
-    answer, total
-        float64[2 ** MOST_FREE]: the share of an entry for each subset; and a sum of these.
-    held
-        int64[MOST_FREE]: the terms of F of the background rows that `total` is of.
-    size
-        int64[2 ** MOST_FREE]: the number of features in each subset.
-    shares
-        float64[terms]: the Shapley values of the features of the terms.
-    prior, less
-        float64[entries - 1], float64[terms (entries - 1)]: log odds if all of F and N came from the row, and how much
-        the value of each term differs.
-    both
-        float64[2 ** MOST_FREE]: what each subset adds for a feature in it, plus what it takes away for one not in it.
-    """
-
-    own: Floats
-    other: Array
-    free: Array
-    base: Floats
-    odds: Floats
-    answer: Floats
-    total: Floats
-    held: Array
-    size: Array
-    shares: Floats
-    prior: Floats
-    less: Floats
-    both: Floats
-
-
-def free_room(votes: BitVotes) -> FreeRoom:
-    """Return scratch space for these leaves."""
-    subsets, terms = 1 << MOST_FREE, int(np.max(votes.head[:, 3] - votes.head[:, 2], initial=1))
-    return FreeRoom(
-        np.empty(terms * votes.most),
-        np.empty(terms, np.int64),
-        np.empty(terms + 1, np.int64),
-        np.empty(votes.most),
-        np.empty(subsets * votes.most),
-        np.empty(subsets),
-        np.empty(subsets),
-        np.empty(MOST_FREE, np.int64),
-        np.array([subset.bit_count() for subset in range(subsets)]),
-        np.empty(terms),
-        np.empty(votes.most),
-        np.empty((terms + 1) * votes.most),
-        np.empty(subsets),
-    )
-
-
 @cache
 def coalitions() -> Floats:
     """Return the weight of s among m players, s! (m - s - 1)! / m!, at [m, s + 1]; 0 at [m, 0]."""
@@ -544,270 +406,6 @@ def coalitions() -> Floats:
         for s in range(m):
             weight[m, s + 1] = 1.0 / (m * math.comb(m - 1, s))
     return weight
-
-
-@bare_kernel
-def add_bayes(
-    sets: LeafSets,
-    paths: Paths,
-    of: Array,
-    votes: BitVotes,
-    known: BayesRows,
-    factor: Floats,
-    rows: Floats,
-    output: Integers,
-    row_places: Array,
-    coalition: Floats,
-    room: FreeRoom,
-    found: Reached,
-    values: Floats,
-    exact: Array,
-) -> None:
-    """Add the Shapley values of naive Bayes leaves; parameters are those of `add_constant`, and:
-
-    Parameters
-    ----------
-    of
-        uint64[1, B / 64]: the leaves, as bits.
-    factor
-        float64[B]: what the shares of each leaf are multiplied with.
-    rows
-        float64[n, d]
-    coalition
-        See `coalitions`.
-    exact
-        bool[n]: set to False where a leaf depends on more than `MOST_FREE` further features. The values of such a row
-        are not complete.
-    """
-    own, shares = room.own, room.shares
-    head, label, term = votes.head, votes.label, votes.term
-    feature = paths.feature
-    backgrounds = paths.rows
-    for i in range(rows.shape[0]):
-        column = output[i]
-        if column < 0:
-            continue
-        for nth in range(_reach(sets, paths, of, 0, row_places, i, found)):
-            bit, pattern = found.bit[nth], found.pattern[nth]
-            first, last = paths.start[bit], paths.start[bit + 1]
-            entry, count = np.int64(head[bit, 0]), np.int64(head[bit, 1])
-            begin, terms = np.int64(head[bit, 2]), np.int64(head[bit, 3] - head[bit, 2])
-            which = -1
-            for j in range(count):
-                if label[entry + j] == column:
-                    which = j
-            if which < 0:
-                continue
-            full = (_ONE << np.uint64(last - first)) - _ONE
-            scale = factor[bit] / backgrounds
-            unread = True
-            for k in range(terms):
-                shares[k] = 0.0
-            end = 0
-            for group in range(paths.distinct_start[bit], paths.distinct_start[bit + 1]):
-                begin_row, end = end, paths.distinct_end[group]
-                other = paths.distinct[group]
-                if pattern | other != full:
-                    continue
-                if unread:
-                    unread = False
-                    for k in range(terms):
-                        x = rows[i, np.int64(term[begin + k, 0])]
-                        _term_logs(votes, begin + k, x, count, own, k * (count - 1))
-                a, b = pattern & ~other, other & ~pattern
-                part = (bit, begin_row, end, which)
-                win, lose, fits = _bayes_group(votes, known, coalition, room, part, a, b)
-                exact[i] &= fits
-                while a:
-                    values[i, feature[first + np.int64(lowest_bit(a))]] += scale * win
-                    a &= a - _ONE
-                while b:
-                    values[i, feature[first + np.int64(lowest_bit(b))]] -= scale * lose
-                    b &= b - _ONE
-            for k in range(terms):
-                values[i, np.int64(term[begin + k, 0])] += scale * shares[k]
-
-
-@inlined
-def _bayes_group(
-    votes: BitVotes, known: BayesRows, coalition: Floats, room: FreeRoom, part: Any, a: Any, b: Any
-) -> tuple[float, float, bool]:
-    """Play the games of a naive Bayes leaf with a group of background rows that have the same pattern.
-
-    Return what each feature of A gets, and what each of N loses, and whether all games were small enough. The values of
-    the features of F are added to `room.shares`.
-    """
-    bit, begin_row, end_row, which = part
-    free, held, total = room.free, room.held, room.total
-    p, n = _count(a), _count(b)
-    win, lose, fits, size = 0.0, 0.0, True, -1
-    others, readers = _readers(votes, known, room, bit, a, b)
-    for row in range(begin_row, end_row):
-        many = _answers_of_subsets(votes, known, room, bit, row, others, readers, which)
-        if many > MOST_FREE:
-            fits = False
-            continue
-        # Rows with the same F have the same weights: their answers are added first.
-        same = many == size
-        for at in range(many if same else 0):
-            same &= free[at] == held[at]
-        if not same:
-            gained, lost = _deal(coalition, room, p, n, size)
-            win += gained
-            lose += lost
-            size = many
-            for at in range(many):
-                held[at] = free[at]
-            for subset in range(1 << many):
-                total[subset] = 0.0
-        for subset in range(1 << many):
-            total[subset] += room.answer[subset]
-    gained, lost = _deal(coalition, room, p, n, size)
-    return win + gained, lose + lost, fits
-
-
-@inlined
-def _deal(coalition: Floats, room: FreeRoom, p: Any, n: Any, many: Any) -> tuple[float, float]:
-    """Add to `room.shares` what the features of F get of `room.total`; nothing if `many` is -1.
-
-    Return what each feature of A gets, and what each of N loses.
-    """
-    if many < 0:
-        return 0.0, 0.0
-    weight, both, lose = coalition[p + n + many], room.both, 0.0
-    for subset in range(1 << many):
-        answer, size = room.total[subset], p + room.size[subset]
-        lost = answer * weight[size + 1]
-        lose += lost
-        both[subset] = answer * weight[size] + lost
-    # A feature gets what the subsets with it add, less what those without it take away.
-    for at in range(many - 1, -1, -1):
-        top, added = 1 << at, 0.0
-        for subset in range(top):
-            more = both[top + subset]
-            added += more
-            both[subset] += more
-        room.shares[room.held[at]] += added - lose
-    return both[0] - lose, lose
-
-
-@inlined
-def _readers(votes: BitVotes, known: BayesRows, room: FreeRoom, bit: Any, a: Any, b: Any) -> tuple[int, int]:
-    """Write to `room.other` the terms that read F, then those that read N; the others read A.
-
-    Return the number of the former, and of both. `room.prior` gets the log odds if all features came from the row.
-    """
-    own, other = room.own, room.other
-    entry, each = np.int64(votes.head[bit, 0]), np.int64(votes.head[bit, 1]) - 1
-    begin, terms = np.int64(votes.head[bit, 2]), np.int64(votes.head[bit, 3] - votes.head[bit, 2])
-    others = 0
-    for k in range(terms):
-        place = np.uint64(known.place[begin + k])
-        if known.place[begin + k] < 0 or not (a | b) >> place & _ONE:
-            other[others] = k
-            others += 1
-    readers = others
-    for k in range(terms):
-        if known.place[begin + k] >= 0 and b >> np.uint64(known.place[begin + k]) & _ONE:
-            other[readers] = k
-            readers += 1
-    for j in range(each):
-        prior = votes.vote[entry + 1 + j] - votes.vote[entry]
-        for k in range(terms):
-            prior += own[k * each + j]
-        room.prior[j] = prior
-    return others, readers
-
-
-@inlined
-def _answers_of_subsets(
-    votes: BitVotes, known: BayesRows, room: FreeRoom, bit: Any, row: Any, others: Any, readers: Any, which: Any
-) -> int:
-    """Write to `room.answer` the share of an entry for each subset of F and one background row; return the size of F.
-
-    `room.free` gets the terms of F. If F has more than `MOST_FREE` features, there are no answers.
-    """
-    own, other, free, base = room.own, room.other, room.free, room.base
-    each = np.int64(votes.head[bit, 1]) - 1
-    terms = np.int64(votes.head[bit, 3] - votes.head[bit, 2])
-    begin = np.uint64(known.start[bit] + row * terms * each)
-    many, most = 0, 0.0
-    for j in range(each):
-        base[j] = room.prior[j]
-    for at in range(readers):
-        first = np.uint64(other[at] * each)
-        differs = False
-        for j in range(each):
-            less = own[first + np.uint64(j)] - known.log[begin + first + np.uint64(j)]
-            base[j] -= less
-            room.less[many * each + j] = less
-            differs |= less != 0.0
-        free[many] = other[at]
-        many += differs and at < others
-    if many > MOST_FREE:
-        return many
-    for j in range(each):
-        size = abs(base[j])
-        for at in range(many):
-            size += abs(room.less[at * each + j])
-        most = max(most, size)
-    if most < _SAFE:
-        _multiply(room, each, which, many)
-    else:
-        _add_up(room, each, which, many)
-    return many
-
-
-@inlined
-def _multiply(room: FreeRoom, each: Any, which: Any, many: Any) -> None:
-    """Write the answers by products of odds: an exponential for each feature, in place of one for each subset."""
-    odds, answer, size = room.odds, room.answer, 1 << many
-    for j in range(each):
-        start = j * size
-        odds[start] = math.exp(room.base[j])
-        for at in range(many):
-            top, ratio = 1 << at, math.exp(room.less[at * each + j])
-            for subset in range(top):
-                odds[start + top + subset] = odds[start + subset] * ratio
-    for subset in range(size):
-        answer[subset] = 1.0
-    for j in range(each):
-        for subset in range(size):
-            answer[subset] += odds[j * size + subset]
-    if which:
-        for subset in range(size):
-            answer[subset] = odds[(which - 1) * size + subset] / answer[subset]
-    else:
-        for subset in range(size):
-            answer[subset] = 1.0 / answer[subset]
-
-
-@inlined
-def _add_up(room: FreeRoom, each: Any, which: Any, many: Any) -> None:
-    """Write the answers by sums of log odds, of any size."""
-    odds = room.odds
-    for j in range(each):
-        odds[j] = room.base[j]
-    for at in range(many):
-        top = 1 << at
-        for j in range(each):
-            less = room.less[at * each + j]
-            for subset in range(top):
-                odds[(top + subset) * each + j] = odds[subset * each + j] + less
-    for subset in range(1 << many):
-        room.answer[subset] = _share_of(odds, subset * each, each, which)
-
-
-@inlined
-def _share_of(odds: Floats, first: Any, each: Any, which: Any) -> float:
-    """Return the share of an entry, from the log odds of all entries but the first."""
-    if each == 1:
-        return 1.0 / (1.0 + math.exp(-odds[first] if which else odds[first]))
-    own = odds[first + which - 1] if which else 0.0
-    total = math.exp(-own)
-    for j in range(each):
-        total += math.exp(odds[first + j] - own)
-    return 1.0 / total
 
 
 @bare_kernel
@@ -826,14 +424,14 @@ def add_linear(
 ) -> None:
     """Add the Shapley values of leaves that answer a linear form of the row.
 
-    Parameters are those of `add_constant` and `add_bayes`; `side` is int8[d], zero.
+    Parameters are those of `add_constant` and of `bayes_games.add_bayes`; `side` is int8[d], zero.
     """
     rows, background = given
     start, slot, weight = means.start, means.slot, means.weight
     feature = paths.feature
     backgrounds = paths.rows
     for i in range(rows.shape[0]):
-        for nth in range(_reach(sets, paths, of, 0, row_places, i, found)):
+        for nth in range(reach(sets, paths, of, 0, row_places, i, found)):
             bit, pattern = found.bit[nth], found.pattern[nth]
             number = sets.leaf[bit]
             first, last = paths.start[bit], paths.start[bit + 1]
@@ -846,16 +444,16 @@ def add_linear(
                 if pattern | other != full:
                     continue
                 a, b = pattern & ~other, other & ~pattern
-                p, n = _count(a), _count(b)
+                p, n = count_bits(a), count_bits(b)
                 for j in range(last - first):
                     from_row, from_other = a >> np.uint64(j) & _ONE, b >> np.uint64(j) & _ONE
                     side[feature[first + j]] = 1 if from_row else 2 if from_other else 0
                 fixed, moved = means.value[number] * (end - begin), 0.0
                 for at in range(start[number], start[number + 1]):
                     f = slot[at]
-                    x = _or_zero(rows[i, f])
+                    x = or_zero(rows[i, f])
                     for row in range(begin, end):
-                        y = _or_zero(background[paths.order[bit, row], f])
+                        y = or_zero(background[paths.order[bit, row], f])
                         fixed += weight[at] * (x if side[f] == 1 else y)
                         if side[f] == 0:
                             more = weight[at] * (x - y)
@@ -873,7 +471,7 @@ def add_linear(
 
 
 @inlined
-def _or_zero(x: float) -> float:
+def or_zero(x: float) -> float:
     """Return `x`, or 0 for a feature that is absent."""
     return x if x == x else 0.0
 

@@ -19,20 +19,22 @@ import numpy as np
 
 from glasstream.base.jit import bare_kernel, inlined
 from glasstream.models.predictors.arrays import Array
+from glasstream.models.predictors.kernels.bayes_games import (
+    BayesRows,
+    FreeRoom,
+    answers_of_subsets,
+    read_terms,
+    term_logs,
+)
 from glasstream.models.predictors.kernels.bit_votes import BitVotes
 from glasstream.models.predictors.kernels.leaf_games import (
     MOST_FREE,
     MOST_ON_PATH,
-    BayesRows,
-    FreeRoom,
     Paths,
     Reached,
-    _answers_of_subsets,
-    _count,
-    _or_zero,
-    _reach,
-    _readers,
-    _term_logs,
+    count_bits,
+    or_zero,
+    reach,
 )
 from glasstream.models.predictors.kernels.leaf_sets import LeafSets
 from glasstream.models.predictors.kernels.walk import Means
@@ -101,7 +103,7 @@ def add_constant_pairs(
         column = output[i]
         if column < 0:
             continue
-        for nth in range(_reach(sets, paths, of, column, row_places, i, found)):
+        for nth in range(reach(sets, paths, of, column, row_places, i, found)):
             bit, pattern = found.bit[nth], found.pattern[nth]
             full = (_ONE << np.uint64(paths.start[bit + 1] - paths.start[bit])) - _ONE
             end = 0
@@ -111,7 +113,7 @@ def add_constant_pairs(
                 if pattern | other != full:
                     continue
                 a, b = pattern & ~other, other & ~pattern
-                p, n = _count(a), _count(b)
+                p, n = count_bits(a), count_bits(b)
                 answer, weight = value[bit, column] * (end - begin) / paths.rows, couple[p + n]
                 _on_path(
                     paths, bit, a, b, answer * weight[p], -answer * weight[p + 1], answer * weight[p + 2], pairs, i
@@ -135,12 +137,12 @@ def add_bayes_pairs(
     pairs: Floats,
     exact: Array,
 ) -> None:
-    """Add the interactions in naive Bayes leaves; parameters are those of `leaf_games.add_bayes`."""
+    """Add the interactions in naive Bayes leaves; parameters are those of `bayes_games.add_bayes`."""
     for i in range(rows.shape[0]):
         column = output[i]
         if column < 0:
             continue
-        for nth in range(_reach(sets, paths, of, 0, row_places, i, found)):
+        for nth in range(reach(sets, paths, of, 0, row_places, i, found)):
             bit, pattern = found.bit[nth], found.pattern[nth]
             entry, count = np.int64(votes.head[bit, 0]), np.int64(votes.head[bit, 1])
             begin, terms = np.int64(votes.head[bit, 2]), np.int64(votes.head[bit, 3] - votes.head[bit, 2])
@@ -152,7 +154,7 @@ def add_bayes_pairs(
                 continue
             for k in range(terms):
                 x = rows[i, np.int64(votes.term[begin + k, 0])]
-                _term_logs(votes, begin + k, x, count, room.own, k * (count - 1))
+                term_logs(votes, begin + k, x, count, room.own, k * (count - 1))
             full = (_ONE << np.uint64(paths.start[bit + 1] - paths.start[bit])) - _ONE
             end = 0
             for group in range(paths.distinct_start[bit], paths.distinct_start[bit + 1]):
@@ -161,9 +163,9 @@ def add_bayes_pairs(
                 if pattern | other != full:
                     continue
                 a, b = pattern & ~other, other & ~pattern
-                others, readers = _readers(votes, known, room, bit, a, b)
+                others, readers = read_terms(votes, known, room, bit, a, b)
                 for row in range(begin_row, end):
-                    many = _answers_of_subsets(votes, known, room, bit, row, others, readers, which)
+                    many = answers_of_subsets(votes, known, room, bit, row, others, readers, which)
                     if many > MOST_FREE:
                         exact[i] = False
                         continue
@@ -190,7 +192,7 @@ def _bayes_pairs(
     first, last = paths.start[bit], paths.start[bit + 1]
     begin = np.int64(votes.head[bit, 2])
     answers, sizes, free = room.answer, room.size, room.free
-    p, n = _count(a), _count(b)
+    p, n = count_bits(a), count_bits(b)
     weight = couple[p + n + many]
     both, split, neither = 0.0, 0.0, 0.0
     for subset in range(1 << many):
@@ -240,7 +242,7 @@ def add_linear_pairs(
     rows, background = given
     start, slot, slope = means.start, means.slot, means.weight
     for i in range(rows.shape[0]):
-        for nth in range(_reach(sets, paths, of, 0, row_places, i, found)):
+        for nth in range(reach(sets, paths, of, 0, row_places, i, found)):
             bit, pattern = found.bit[nth], found.pattern[nth]
             number = sets.leaf[bit]
             first, last = paths.start[bit], paths.start[bit + 1]
@@ -253,7 +255,7 @@ def add_linear_pairs(
                 if pattern | other != full:
                     continue
                 a, b = pattern & ~other, other & ~pattern
-                p, n = _count(a), _count(b)
+                p, n = count_bits(a), count_bits(b)
                 for j in range(last - first):
                     from_row, from_other = a >> np.uint64(j) & _ONE, b >> np.uint64(j) & _ONE
                     side[paths.feature[first + j]] = 1 if from_row else 2 if from_other else 0
@@ -262,9 +264,9 @@ def add_linear_pairs(
                 fixed, moved = scale * means.value[number] * (end - begin), 0.0
                 for at in range(start[number], start[number + 1]):
                     f = slot[at]
-                    x, more = _or_zero(rows[i, f]), 0.0
+                    x, more = or_zero(rows[i, f]), 0.0
                     for row in range(begin, end):
-                        y = _or_zero(background[paths.order[bit, row], f])
+                        y = or_zero(background[paths.order[bit, row], f])
                         fixed += scale * slope[at] * (x if side[f] == 1 else y)
                         more += scale * slope[at] * (x - y)
                     if side[f] != 0:
