@@ -136,7 +136,7 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item], *markers: str) -
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for name, count in config.stash.get(LEFT_OUT, {}).items():
         if count:
-            command = "./ops/check tests" if name == "heavy" else f"./ops/test --{name}"
+            command = "./ops/check tests pipeline topics" if name == "heavy" else f"./ops/test --{name}"
             terminalreporter.write_line(f"{count} {name} tests left out; `{command}` runs them")
 
 

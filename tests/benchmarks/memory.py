@@ -1,4 +1,4 @@
-"""Memory of all three methods over a long stream: does it stay flat?
+"""Memory over a long stream: does it stay flat?
 
     python tests/benchmarks/memory.py [--rows 1000000] [--model linear] [--blocked | --through | --forest]
 
@@ -9,8 +9,9 @@ nine features (text among them) whose labels drift. One JSON line every tenth of
 - `growth`: resident size at the end over that after a tenth of the rows (goal: at most 1.05)
 
 With `--blocked` only a learner runs, as a worker on a real Kafka: without an aggregator it soon has to wait, and the
-events queue up in front of it, one in each message. With `--through` all stages run as workers, and each tenth of the
-events, one in each message, is written and read to its last record: `rss_mib` has the resident size of each stage.
+events queue up in front of it, one in each message. With `--through` learner, explainer and aggregator run as workers,
+with iPFI, and each tenth of the events, one in each message, is written and read to its last record: `rss_mib` has the
+resident size of each of them.
 
 With `--forest` a forest of ten learns `--rows` events of Agrawal in compiled code, and one line says what it takes, and
 what the same forest takes as River's objects: `arrays_mib`, `checkpoint_mib`, `river_mib` (as `tracemalloc` counts what
@@ -124,10 +125,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--model", default="linear")
-    parser.add_argument("--blocked", action="store_true")
-    parser.add_argument("--through", action="store_true")
-    parser.add_argument("--forest", action="store_true")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--blocked", action="store_true")
+    what.add_argument("--through", action="store_true")
+    what.add_argument("--forest", action="store_true")
     options = parser.parse_args()
+    if options.rows < 1_000 or options.rows % 1_000:  # a tenth ends with a record of importance
+        parser.error(f"--rows: expected a multiple of 1,000, got {options.rows}")
     if options.forest:
         print(json.dumps(of_forest(options.rows)))
         return

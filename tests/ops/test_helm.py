@@ -1,6 +1,7 @@
 """The Helm chart, as far as it can be checked without a cluster: what Helm and the schemas of Kubernetes say."""
 
 import os
+import re
 import subprocess
 import tomllib
 from typing import Any
@@ -9,6 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from glasstream.app.configuration import ENVIRONMENT, NOT_SETTINGS, SECRET_SETTINGS
 from tests.support.manifests import CHART, FOLDER, HELM, files, helm, render, values
 from tests.support.paths import ROOT
 
@@ -75,6 +77,45 @@ def test_other_settings_replace_the_pods_and_the_same_do_not() -> None:
     assert pods() == pods() and all(one != before for one, before in zip(other, pods(), strict=True))
 
 
+OF_SECRETS = [f"{ENVIRONMENT}{name}" for name in NOT_SETTINGS if re.match("HMAC_KEY|NOTIFY|PAGE_TOKEN|.*LOGIN$", name)]
+
+
+@pytest.mark.parametrize(
+    "name", [*SECRET_SETTINGS, *sorted(OF_SECRETS), "GLASSTREAM_WORKER_INSTANCE", "GLASSTREAM_HEALTH_PORT"]
+)
+def test_settings_hold_no_secret_and_nothing_that_the_chart_sets(name: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        render("--set-string", f"settings.{name}=x")
+    assert name in caught.value.stderr
+
+
+def test_the_files_of_the_users_volumes_reach_every_container_of_a_pod() -> None:
+    """With them the page can have a certificate, and every stage an authority of its own for Kafka."""
+    mounts = ("--set", "extraVolumeMounts[0].name=tls", "--set", "extraVolumeMounts[0].mountPath=/run/tls")
+    volumes = ("--set", "extraVolumes[0].name=tls", "--set", "extraVolumes[0].secret.secretName=page-tls")
+    environment = ("--set", "extraEnv[0].name=HTTPS_PROXY", "--set", "extraEnv[0].value=http://proxy")
+    found = objects(*mounts, *volumes, *environment, "--set", "page.scheme=HTTPS")
+    for kind, name in (("StatefulSet", "learner"), ("Deployment", "page")):
+        pod = found[kind, name]["spec"]["template"]["spec"]
+        assert {"name": "tls", "secret": {"secretName": "page-tls"}} in pod["volumes"]
+        for container in (*pod.get("initContainers", ()), *pod["containers"]):
+            assert {"name": "tls", "mountPath": "/run/tls"} in container["volumeMounts"]
+        assert {"name": "HTTPS_PROXY", "value": "http://proxy"} in pod["containers"][0]["env"]
+    (page,) = found["Deployment", "page"]["spec"]["template"]["spec"]["containers"]
+    assert {page[f"{probe}Probe"]["httpGet"]["scheme"] for probe in ("startup", "readiness", "liveness")} == {"HTTPS"}
+
+
+def test_labels_and_annotations_of_pods_are_added_to_those_of_the_chart() -> None:
+    added = ("--set", "podLabels.team=risk", "--set", "podAnnotations.owner=risk")
+    plain, pod = (objects(*one)["StatefulSet", "learner"]["spec"]["template"]["metadata"] for one in ((), added))
+    assert pod["labels"] == plain["labels"] | {"team": "risk"}
+    assert pod["annotations"] == plain["annotations"] | {"owner": "risk"}
+
+
+def test_a_chart_that_contains_this_one_may_turn_it_on() -> None:
+    assert objects("--set", "enabled=true", "--set", "global.region=eu") == objects()
+
+
 def test_a_digest_comes_before_a_tag() -> None:
     digest = "sha256:" + "0" * 64
     given = ("--set", "image.repository=registry.example/glasstream", "--set-string", "image.tag=1")
@@ -102,13 +143,21 @@ def test_where_pods_may_run_and_how_images_are_pulled() -> None:
         ("stages.lerner.enabled=true", "lerner"),
         ("stages.learner.replica=2", "replica"),
         ("settings.MODEL=tree", "MODEL"),
-        ("settings.GLASSTREAM_HEALTH_PORT=1", "GLASSTREAM_HEALTH_PORT"),
         ("image.digest=latest", "digest"),
         ("page.scheme=FTP", "scheme"),
         ("kafkaPorts[0]=0", "kafkaPorts"),
+        ("stages.notify=null", "notify"),
+        ("monitoringNamespace=null", "monitoringNamespace"),
     ],
 )
 def test_values_that_the_chart_does_not_know_are_refused(wrong: str, said: str) -> None:
     with pytest.raises(subprocess.CalledProcessError) as caught:
         render("--set-string" if wrong.startswith("settings") else "--set", wrong)
-    assert said in caught.value.stderr and "values don't meet the specifications of the schema" in caught.value.stderr
+    assert said in caught.value.stderr
+    assert "values don't meet the specifications of the schema" in caught.value.stderr
+
+
+def test_more_explainers_at_least_than_at_most_are_refused() -> None:
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        render("--set", "stages.explainer.autoscaling.minReplicas=9")
+    assert "expected minReplicas up to maxReplicas" in caught.value.stderr

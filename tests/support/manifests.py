@@ -20,6 +20,14 @@ CHART: Final = ROOT / "ops" / "helm"
 FOLDER: Final = ROOT / "ops" / "kubernetes"
 HELM: Final = shutil.which("helm", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
 """The Helm of this environment, else the first on the path; None without one."""
+_KINDS: Final = (
+    *("ConfigMap", "StatefulSet", "Deployment", "Service"),
+    *("PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy"),
+)
+"""Their order in a file."""
+_CHECKSUM: Final = re.compile(r" +checksum/settings: .*\n")
+"""It replaces pods when Helm gets other settings; in a file it would be a fixed text."""
+_EMPTY: Final = re.compile(r" +annotations:\n(?= *spec:)")
 _WRITTEN: Final = "# Written by python -m tests.support.manifests from the chart in ops/helm.\n"
 
 
@@ -49,15 +57,16 @@ def files() -> dict[str, str]:
     """Return the files of `ops/kubernetes` that are rendered, by name."""
     everything = [word for stage in values()["stages"] for word in ("--set", f"stages.{stage}.enabled=true")]
     found: dict[str, list[str]] = {}
-    for text in render(*everything):
+    for text in sorted(render(*everything), key=lambda text: _KINDS.index(yaml.safe_load(text)["kind"])):
         component = yaml.safe_load(text)["metadata"]["labels"].get("app.kubernetes.io/component", "common")
-        found.setdefault(f"{component}.yaml", []).append(text)
-    return {
-        name: _WRITTEN + "---\n".join(sorted(texts, key=lambda text: "kind: StatefulSet" not in text))
-        for name, texts in found.items()
-    }
+        found.setdefault(f"{component}.yaml", []).append(_EMPTY.sub("", _CHECKSUM.sub("", text)))
+    return {name: _WRITTEN + "---\n".join(texts) for name, texts in found.items()}
 
 
 if __name__ == "__main__":
-    for name, text in files().items():
+    written = files()
+    for path in FOLDER.glob("*.yaml"):
+        if path.name not in written and path.name != "kustomization.yaml":
+            path.unlink()
+    for name, text in written.items():
         (FOLDER / name).write_text(text, encoding="utf-8")

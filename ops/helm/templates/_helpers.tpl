@@ -36,14 +36,19 @@ nodeSelector: {{ toJson . }}
 {{- with $root.Values.tolerations }}
 tolerations: {{ toJson . }}
 {{- end }}
+{{- with $root.Values.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+serviceAccountName: {{ $root.Values.serviceAccountName | quote }}
 {{- end }}
 
 {{- /* What all containers have in common: image, settings, and what they may do. */}}
 {{- define "glasstream.container" -}}
 image: {{ include "glasstream.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
 envFrom:
   - configMapRef: { name: glasstream }
-  - secretRef: { name: {{ .Values.secrets.kafka }}, optional: true }
+  - secretRef: { name: {{ .Values.secrets.kafka | quote }}, optional: true }
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
@@ -71,6 +76,9 @@ livenessProbe:
 {{- define "glasstream.mounts" -}}
 - { name: tmp, mountPath: /tmp }
 - { name: kernels, mountPath: /var/cache/glasstream }
+{{- range .Values.extraVolumeMounts }}
+- {{ toJson . }}
+{{- end }}
 {{- end }}
 
 {{- define "glasstream.volumes" -}}
@@ -78,4 +86,18 @@ livenessProbe:
   emptyDir: { sizeLimit: 64Mi }
 - name: kernels
   emptyDir: { sizeLimit: 256Mi }
+{{- range .Values.extraVolumes }}
+- {{ toJson . }}
+{{- end }}
+{{- end }}
+
+{{- /* Labels and annotations of the pods of a component. Arguments: the root, the name, and further annotations. */}}
+{{- define "glasstream.metadata" -}}
+{{- $root := index . 0 -}}
+labels: {{ toJson (merge (dict "app.kubernetes.io/name" "glasstream" "app.kubernetes.io/component" (index . 1)) $root.Values.podLabels) }}
+annotations:
+  checksum/settings: {{ toJson $root.Values.settings | sha256sum }} # other settings, other pods
+  {{- range $name, $value := merge (index . 2) $root.Values.podAnnotations }}
+  {{ $name }}: {{ $value | quote }}
+  {{- end }}
 {{- end }}

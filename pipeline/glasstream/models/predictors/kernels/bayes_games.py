@@ -175,7 +175,7 @@ def add_bayes(
     values: Floats,
     exact: Array,
 ) -> None:
-    """Add the Shapley values of naive Bayes leaves; parameters are those of `add_constant`, and:
+    """Add the Shapley values of naive Bayes leaves; parameters are those of `leaf_games.add_constant`, and:
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def add_bayes(
     rows
         float64[n, d]
     coalition
-        See `coalitions`.
+        See `leaf_games.coalitions`.
     exact
         bool[n]: set to False where a leaf depends on more than `MOST_FREE` further features. The values of such a row
         are not complete.

@@ -9,8 +9,8 @@ answers v then adds v α(p, n) to each feature of A and v β(p, n) to each of N,
 
 (the Shapley values of a game that is won with all of A and none of N; for trees: Lundberg et al., "From local
 explanations to global understanding with explainable AI for trees", Nature Machine Intelligence 2, 2020, interventional
-TreeSHAP). A leaf whose answer depends on further features F of the row, such as a naive Bayes leaf, is a game over
-A, N and F.
+TreeSHAP). A leaf whose answer depends on further features F of the row, such as a naive Bayes leaf
+(`bayes_games`), is a game over A, N and F.
 
 Weights are integers: α and β times the least common multiple of 1, …, D, where D is the largest number of features on a
 path. So the sum over background rows does not depend on their order, and can be kept for a leaf and the pattern of x on
