@@ -219,7 +219,7 @@ def expect_foreign(words: list[str]) -> None:
         asked = parser.parse_args(words[4:])
         manifests = [one.read_text(encoding="utf-8") for one in (ROOT / "ops" / "kubernetes").glob("*.yaml")]
         key = asked.from_literal.partition("=")[0]
-        if not any(f"secretName: {asked.name}" in manifest and f"/{key}" in manifest for manifest in manifests):
+        if not any(f'secretName: "{asked.name}"' in manifest and f"/{key}" in manifest for manifest in manifests):
             raise ValueError(f"no manifest reads {key} of the secret {asked.name}")
     elif words[:2] == ["pip", "install"]:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
