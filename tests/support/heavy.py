@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-TESTS: Final = Path(__file__).resolve().parents[1]
 LIST: Final = Path(__file__).with_suffix(".txt")
 SHARE: Final = 0.1
 

@@ -24,7 +24,7 @@ _ONE = np.uint64(1)
 
 
 class BayesRows(NamedTuple):
-    """What naive Bayes leaves read of the background rows.
+    """Log odds that the background rows have in naive Bayes leaves, and where their features are.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class BayesRows(NamedTuple):
 
 
 def bayes_rows(sets: LeafSets, paths: Paths, votes: BitVotes, background: Floats) -> BayesRows | None:
-    """Return what naive Bayes leaves read of background rows float64[R, d]; None if it would take too much memory."""
+    """Return those of background rows float64[R, d]; None if they would take too much memory."""
     head, term = votes.head.astype(np.int64), votes.term
     sizes = np.where(votes.bayes, (head[:, 3] - head[:, 2]) * (head[:, 1] - 1) * len(background), 0)
     ends = np.cumsum(sizes)
