@@ -154,6 +154,32 @@ def test_the_bytes_are_those_of_what_is_remembered_and_the_oldest_are_forgotten(
     assert (resumed.bytes, resumed.waiting, resumed.events) == (waiting.bytes, waiting.waiting, waiting.events)
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.one_of(st.none(), st.integers(0, 900)), st.booleans()), max_size=60),
+    st.integers(0, 3_000),
+    st.integers(0, 20),
+)
+@examples(300)
+def test_events_added_together_are_remembered_like_those_added_one_by_one(
+    steps: list[tuple[int, int | None, bool]], most: int, window: int
+) -> None:
+    alone: Waiting[Word] = Waiting(window, most)
+    together: Waiting[Word] = Waiting(window, most)
+    open_batch: list[tuple[str, int, Word | None]] = []
+    for seq, (number, size, ends) in enumerate(steps):
+        kept = None if size is None else Word("x" * size)
+        if kept is None:
+            alone.labelled(str(number), seq)
+        else:
+            alone.add(str(number), seq, kept)
+        open_batch.append((str(number), seq, kept))
+        if ends:
+            together.add_all(open_batch)
+            open_batch = []
+    together.add_all(open_batch)
+    assert together == alone
+
+
 def test_the_label_of_a_forgotten_event_names_the_limit() -> None:
     waiting: Waiting[Word] = Waiting(20, 1_000)
     for number in range(5):

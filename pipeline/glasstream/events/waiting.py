@@ -11,7 +11,7 @@ makes another one forget.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -78,15 +78,34 @@ class Waiting(Generic[Kept]):
 
     def add(self, event_id: str, seq: int, kept: Kept) -> None:
         """Add an event that arrived without its label."""
-        if self.window:
-            self.begun = True
-            self._remember(event_id, seq, kept)
-            self.waiting += 1
+        self.add_all(((event_id, seq, kept),))
 
     def labelled(self, event_id: str, seq: int) -> None:
         """Add an event that arrived with its label."""
-        if self.begun:
-            self._remember(event_id, seq, None)
+        self.add_all(((event_id, seq, None),))
+
+    def add_all(self, arrived: Iterable[tuple[str, int, Kept | None]]) -> None:
+        """Add events in their order: id, seq, and what is kept, or None of an event that arrived with its label."""
+        if not self.window:
+            return
+        events, seq = self.events, -1
+        for event_id, seq, kept in arrived:
+            if kept is not None:
+                self.begun = True
+                self.waiting += 1
+            elif not self.begun:
+                continue
+            if event_id in events:
+                self._miss(event_id, events.pop(event_id)[1])
+            events[event_id] = (seq, kept)
+            self.bytes += size_of(event_id, kept)
+            if self.bytes > self.most_bytes:
+                self.expire(seq + 1)
+                while self.bytes > self.most_bytes:
+                    oldest, (_, kept) = events.popitem(last=False)
+                    self.dropped += kept is not None
+                    self._miss(oldest, kept)
+        self.expire(seq + 1)
 
     def resume(self, event_id: str, seq: int, kept: Kept | None) -> None:
         """Add an event of a saved state, after the older ones."""
@@ -157,29 +176,20 @@ class Waiting(Generic[Kept]):
         events, oldest = self.events, seqs - self.window
         if self._oldest >= oldest:
             return
-        while events:
-            seq, kept = next(iter(events.values()))
+        expired = 0
+        for event_id, (seq, kept) in events.items():
             if seq >= oldest:
                 self._oldest = seq
-                return
-            self._miss(events.popitem(last=False)[0], kept)
+                break
+            self._miss(event_id, kept)
+            expired += 1
+        for _ in range(expired):
+            events.popitem(last=False)
 
     def give_up(self) -> int:
         """Stop waiting for labels, and return the total number that never came."""
         self.expire(max((seq for seq, _ in self.events.values()), default=0) + self.window + 1)
         return self.missed
-
-    def _remember(self, event_id: str, seq: int, kept: Kept | None) -> None:
-        before = self.events.pop(event_id, None)
-        if before is not None:
-            self._miss(event_id, before[1])
-        self.events[event_id] = (seq, kept)
-        self.bytes += size_of(event_id, kept)
-        self.expire(seq + 1)
-        while self.bytes > self.most_bytes:
-            event_id, (_, kept) = self.events.popitem(last=False)
-            self.dropped += kept is not None
-            self._miss(event_id, kept)
 
     def _miss(self, event_id: str, kept: Kept | None) -> None:
         """Count that an event is not remembered any more."""

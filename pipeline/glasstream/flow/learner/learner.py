@@ -221,13 +221,14 @@ class StreamLearner:
         data, row_bytes = rows.tobytes() if taken.as_rows else b"", 8 * rows.shape[1]
         classes, votes = (None if found.errors else found.in_one_order()) or ((), b"")
         labels, vote_bytes = found.labels.tolist(), 8 * len(classes)
+        arrived = list[tuple[str, int, Unlabelled | None]]()
         for place, (one, one_id, seq, target) in enumerate(
             zip(taken.elements, taken.ids, taken.seqs, targets, strict=True)
         ):
-            if not isinstance(one, Event) or one.id is None or one_id is None or place in refused:
+            if type(one) is not Event or one.id is None or one_id is None or place in refused:
                 continue
             if target is not None:
-                waiting.labelled(one_id, seq)
+                arrived.append((one_id, seq, None))
                 continue
             if taken.as_rows:
                 x = KeptFeatures(None, array("d", data[place * row_bytes : (place + 1) * row_bytes]))
@@ -239,7 +240,8 @@ class StreamLearner:
                 kept = Unlabelled(x, names[labels[place]], classes, numbers, None, time_of(one.ts), codes)
             else:
                 kept = self._kept(one, _predicted(found[place]) or NOTHING, x, codes)
-            waiting.add(one_id, seq, kept)
+            arrived.append((one_id, seq, kept))
+        waiting.add_all(arrived)
 
     @property
     def least_block(self) -> int | None:
