@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from glasstream.base.errors import GlasstreamError as GlasstreamError
     from glasstream.detect.gbmap.estimators import GBMAPClassifier as GBMAPClassifier
     from glasstream.detect.gbmap.estimators import GBMAPRegressor as GBMAPRegressor
+    from glasstream.detect.model_monitor import ModelMonitor as ModelMonitor
     from glasstream.explain.estimators.explained_model import ExplainedModel as ExplainedModel
     from glasstream.explain.estimators.ipdp import IncrementalPDP as IncrementalPDP
     from glasstream.explain.estimators.ipfi import IncrementalPFI as IncrementalPFI
@@ -46,6 +47,7 @@ _MODULES: Final = {
     "IncrementalSAGE": "glasstream.explain.estimators.isage",
     "LiveModel": "glasstream.explain.estimators.live_model",
     "LocalShapley": "glasstream.explain.estimators.local_shapley",
+    "ModelMonitor": "glasstream.detect.model_monitor",
 }
 __all__ = tuple(_MODULES)
 

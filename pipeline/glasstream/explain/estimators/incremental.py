@@ -5,7 +5,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,17 @@ from glasstream_topics.notebook import bar, table
 Floats = NDArray[np.float64]
 
 
+class Explained(NamedTuple):
+    """One explained event."""
+
+    row: Floats
+    """(1, d) values of the features, NaN where one is absent."""
+    target: float
+    """Index of the true class, or the number."""
+    contributions: Floats
+    """(1, d) contributions of the features or sets."""
+
+
 class IncrementalImportance(ABC):
     """Estimator of one value per feature, updated with each event."""
 
@@ -40,6 +51,8 @@ class IncrementalImportance(ABC):
         self.rows = 0
         """Number of events seen, explained or not."""
         self._features: tuple[str, ...] = ()
+        self.explained: Explained | None = None
+        """The event of the newest call of `explain_one`; None if that call has not explained it."""
 
     @property
     def live(self) -> LiveModel | None:
@@ -73,11 +86,14 @@ class IncrementalImportance(ABC):
         """
         if self._live is None:
             raise ModelError("expected a River model to ask, got None; give one, or use explain_block")
+        self.explained = None
         row, target = self._live.event(x, y, self._next)
         self._next += 1
         self._features = self._live.names
         predictor = self._live.predictor if self.rows >= self.start else None
-        self._advance(predictor, row, np.array([target]), self._live.kinds)
+        contributions = self._advance(predictor, row, np.array([target]), self._live.kinds)
+        if len(contributions):
+            self.explained = Explained(row, target, contributions)
         return self.importance
 
     def explain_block(
@@ -123,6 +139,16 @@ class IncrementalImportance(ABC):
     def names(self) -> tuple[str, ...]:
         """Names of the columns: the features in the order of their first appearance."""
         return self._features
+
+    @property
+    def of_features(self) -> bool:
+        """Whether each value is that of a single feature, and not of a set of features."""
+        return self.names == self._features
+
+    @property
+    def alpha(self) -> float:
+        """Smoothing factor α."""
+        return self._smoothing.alpha
 
     @property
     def importance(self) -> dict[str, float]:
