@@ -185,21 +185,17 @@ def embedded() -> Iterator[EmbeddedKafka]:
 @pytest.fixture
 def chromium() -> "Iterator[Browser]":
     """The system's Chromium: GLASSTREAM_TEST_BROWSER, else the first on the path. Playwright brings none."""
-    names = [os.environ.get("GLASSTREAM_TEST_BROWSER"), "chromium", "chromium-browser", "google-chrome"]
-    path = next((found for name in names if name and (found := shutil.which(name))), None)
+    from tests.support.browsing import browser_path, launched
+
+    path = browser_path()
     if path is None:
         message = f"{NO_BROWSER}: install Chromium (apt-get install chromium), or set GLASSTREAM_TEST_BROWSER to one"
         if IN_CI:
             pytest.fail(message, pytrace=False)
         pytest.skip(message)
-    from playwright.sync_api import sync_playwright
-
     # Not longer than a test: as long as Playwright runs, no other test of the process has an event loop.
-    with sync_playwright() as playwright:
-        sandbox = os.geteuid() != 0  # Chromium has none to offer to root
-        browser = playwright.chromium.launch(executable_path=path, chromium_sandbox=sandbox)
+    with launched(path) as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,30 @@
 """A page in a real browser, and what it says of itself there (`window.glasstream`)."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+
+def browser_path() -> str | None:
+    """Return the path of a Chromium: GLASSTREAM_TEST_BROWSER, or one of the system; None if there is none."""
+    names = [os.environ.get("GLASSTREAM_TEST_BROWSER"), "chromium", "chromium-browser", "google-chrome"]
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+@contextmanager
+def launched(path: str) -> Iterator[Browser]:
+    """A browser without a window."""
+    with sync_playwright() as playwright:
+        sandbox = os.geteuid() != 0  # Chromium has none to offer to root
+        browser = playwright.chromium.launch(executable_path=path, chromium_sandbox=sandbox)
+        yield browser
+        browser.close()
+
 
 SECONDS = 90.0
 """Deadline for what a page shows. The stages of a run may take long to start beside other tests."""

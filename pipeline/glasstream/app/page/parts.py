@@ -216,6 +216,7 @@ def incident_part(record: Incident) -> dict[str, Any]:
         "incident": record.incident,
         "status": record.status,
         "row": record.row,
+        "seq": record.seq,
         "by_events": record.unit == "event",
         "onset": {
             "row": record.onset.row,

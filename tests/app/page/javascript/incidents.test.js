@@ -10,6 +10,7 @@ import {
   lines,
   owner,
   segment,
+  span,
   statusOf,
   watchingNote,
   watchingTable,
@@ -113,6 +114,15 @@ test("an alarm belongs to the latest incident that was going on", () => {
     [8, 9, 200, 201].map((row) => owned([byEvents], row)),
     [undefined, 3, 3, undefined],
   );
+});
+
+test("an incident is shaded from its first event to its end, or to the newest event", () => {
+  assert.deepEqual(span(incident({ onset: { ...ONSET, seq: 130 } })), { start: 130, end: null });
+  const over = { status: "over", row: 300, seq: 450, onset: ONSET };
+  assert.deepEqual(span(incident(over)), { start: 250, end: 450 });
+  assert.deepEqual(span(incident({ ...over, by_events: true })), { start: 100, end: 450 });
+  const normal = incident({ ...over, status: "normal", onset: { ...ONSET, seq: 120 } });
+  assert.deepEqual(span(normal), { start: 120, end: 450 });
 });
 
 test("what an incident is comes in words, not by colour alone", () => {

@@ -100,6 +100,7 @@ export const incident = (parts) => ({
   incident: 1,
   status: "open",
   row: parts.onset?.row ?? 0,
+  seq: parts.onset?.row ?? 0,
   by_events: false,
   onset: { row: 0, earliest: 0, latest: 0, seq: null, ts: null },
   verdict: "data_moved",

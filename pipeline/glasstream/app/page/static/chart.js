@@ -15,6 +15,11 @@ import uPlot from "./vendor/uplot/uPlot.esm.js";
  */
 
 /**
+ * An incident as the charts over events shade it: from its beginning to its end, or without one to the newest event.
+ * @typedef {{start: number, end: number | null}} Span
+ */
+
+/**
  * What a chart draws.
  * @typedef {object} Drawing
  * @property {string} label says in words what is drawn
@@ -458,6 +463,27 @@ export function clockOf(bins) {
     const [[first, from], [last, to]] = [known[low], known[high]];
     return from + ((seq - first) * (to - from)) / (last - first);
   };
+}
+
+/**
+ * The incidents as bands under a chart over events; those that go on are darker.
+ * @param {uPlot} plot
+ * @param {Span[]} spans
+ * @param {Clock | null} clock
+ */
+export function drawIncidents(plot, spans, clock) {
+  const { ctx, bbox } = plot;
+  const colour = css("--warn");
+  const x = (/** @type {number} */ seq) => plot.valToPos(clock ? clock(seq) : seq, "x", true);
+  const inside = (/** @type {number} */ at) => Math.min(bbox.left + bbox.width, Math.max(bbox.left, at));
+  ctx.save();
+  for (const { start, end } of spans) {
+    const left = inside(x(start));
+    const right = end === null ? bbox.left + bbox.width : inside(x(end));
+    ctx.fillStyle = tint(colour, end === null ? 0.2 : 0.1);
+    ctx.fillRect(left, bbox.top, Math.max(0, right - left), bbox.height);
+  }
+  ctx.restore();
 }
 
 /**

@@ -5,6 +5,7 @@ import { standingSentence } from "./quality.js";
 
 /** @import { View } from "./address.js" */
 /** @import { Group } from "./changes.js" */
+/** @import { Span } from "./chart.js" */
 /** @import { Affected, Incident, Known, Segment, Watching } from "./messages.js" */
 
 /**
@@ -75,6 +76,17 @@ export function lines(incidents, epoch, choice) {
   const rank = (/** @type {Told} */ one) => Number(one.incident.status !== "open") * 2 + Number(one.seen);
   told.sort((a, b) => rank(a) - rank(b) || b.incident.incident - a.incident.incident);
   return [...told, ...muted.values()];
+}
+
+/**
+ * The events of an incident, for the charts. If the event of its beginning is not known, events that are no rows put it
+ * a little too late.
+ * @param {Incident} incident
+ * @returns {Span}
+ */
+export function span({ onset, status, row, seq, by_events }) {
+  const start = onset.seq ?? (by_events ? onset.row : seq - (row - onset.row));
+  return { start: Math.max(0, start), end: status === "open" ? null : seq };
 }
 
 /**
@@ -230,6 +242,7 @@ export class IncidentsPanel {
    * @param {Known} data
    * @param {View} view
    * @param {Group[]} groups the alarms of each incident
+   * @returns {Span[]} of the incidents that are not muted
    */
   update(data, view, groups) {
     const standing = standingSentence(data.quality?.standing ?? null);
@@ -249,7 +262,8 @@ export class IncidentsPanel {
     const opened = shown.find((one) => one.kind === "incident" && String(one.incident.incident) === view.incident);
     const folded = opened?.kind === "incident" ? alarms(opened.incident) : undefined;
     const key = JSON.stringify([stream, data.epoch, shown, view.incident, folded?.id, folded?.alarms.length]);
-    if (key === this.#listed) return;
+    const spans = shown.flatMap((line) => (line.kind === "incident" ? span(line.incident) : []));
+    if (key === this.#listed) return spans;
     this.#listed = key;
     const focused = focusedIn(this.list);
     this.list.replaceChildren(
@@ -264,6 +278,7 @@ export class IncidentsPanel {
     for (const button of this.list.querySelectorAll("button")) {
       if (focused !== undefined && button.dataset.id === focused) button.focus();
     }
+    return spans;
   }
 
   /** @param {Watching | undefined} watching */

@@ -2,7 +2,7 @@
 // eight of one stream.
 import * as address from "./address.js";
 import { ChangesPanel, idOf, sentence, telling } from "./changes.js";
-import { clockOf, eventRange } from "./chart.js";
+import { clockOf, drawChanges, drawIncidents, eventRange } from "./chart.js";
 import { EffectsPanel } from "./effects.js";
 import { element } from "./element.js";
 import { Feed } from "./feed.js";
@@ -19,7 +19,7 @@ import { WhyPanel } from "./why.js";
 
 /** @import { View } from "./address.js" */
 /** @import { Group } from "./changes.js" */
-/** @import { Clock, Range } from "./chart.js" */
+/** @import { Clock, Mark, Range, Span } from "./chart.js" */
 /** @import { Alarm, Known } from "./messages.js" */
 /** @import { Link } from "./status.js" */
 /** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
@@ -32,6 +32,8 @@ import { WhyPanel } from "./why.js";
  * @property {string | null} effect feature whose effect is shown
  * @property {Range} range events that are shown
  * @property {Clock | null} clock by it events are drawn at their times
+ * @property {Span[]} spans the incidents that are shaded
+ * @property {(plot: uPlot, more?: Mark[]) => void} underlay shade the incidents, and mark the changes and more
  * @property {(plot: uPlot) => void} mark put the marks of the changes above a chart
  */
 
@@ -55,6 +57,11 @@ const shared = {
   effect: null,
   range: [0, 1],
   clock: null,
+  spans: [],
+  underlay: (plot, more = []) => {
+    drawIncidents(plot, shared.spans, shared.clock);
+    drawChanges(plot, [...shared.groups, ...more], shared.chosen, shared.clock);
+  },
   mark: (plot) => changes.mark(plot, shared.clock),
 };
 
@@ -184,7 +191,7 @@ function paint() {
   shared.range = eventRange(data, view);
   shared.groups = changes.update(data, view);
   shared.chosen = changes.group?.id ?? null;
-  incidents.update(data, view, shared.groups);
+  shared.spans = incidents.update(data, view, shared.groups);
   const alarm = curvesOfAlarm && !view.then ? curvesAlarm() : null;
   shared.effect = (alarm?.curve_before ? alarm.feature : data.effect?.feature) ?? null;
   quality.update(data);

@@ -223,6 +223,7 @@
  * @property {number} incident its number
  * @property {string} status `open`, `over` or `normal`
  * @property {number} row row at which it had this status
+ * @property {number} seq the event of that row
  * @property {boolean} by_events whether its rows, and those of its onset and evidence, are events without labels
  * @property {Onset} onset
  * @property {string} verdict

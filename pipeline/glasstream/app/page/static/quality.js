@@ -1,12 +1,11 @@
 // How good is the model now: the loss of recent events, and the metric since the start.
-import { Chart, css, drawChanges, fromZero, sparse, tint } from "./chart.js";
+import { Chart, css, fromZero, sparse, tint } from "./chart.js";
 import { element } from "./element.js";
 import { count, fixed, named, number, percent } from "./format.js";
 import { tiles } from "./tiles.js";
 
 /** @import { Shared } from "./main.js" */
 /** @import { Compared, Known, Standing, WithOther } from "./messages.js" */
-/** @import uPlot from "./vendor/uplot/uPlot.esm.js" */
 
 /**
  * The best baseline.
@@ -91,7 +90,7 @@ export class QualityPanel {
     this.lossCaption = element("h3", "#loss-caption");
     this.metricCaption = element("h3", "#metric-caption");
     this.compared = element("ul", "#compared");
-    const underlay = (/** @type {uPlot} */ plot) => drawChanges(plot, shared.groups, shared.chosen, shared.clock);
+    const { underlay } = shared;
     this.loss = new Chart(element("div", "#loss-chart"), { onEvents: true, underlay });
     this.metric = new Chart(element("div", "#metric-chart"), { onEvents: true, underlay });
   }

@@ -1,6 +1,6 @@
 // What does it rely on: importance over time, and the ranking of now.
 
-import { Chart, css, drawChanges, fromZero, ink, OTHERS, sparse, tint } from "./chart.js";
+import { Chart, css, fromZero, ink, OTHERS, sparse, tint } from "./chart.js";
 import { element } from "./element.js";
 import { count, fixed, number, percent } from "./format.js";
 
@@ -47,7 +47,7 @@ export class ReliancePanel {
     this.find.addEventListener("input", () => this.#rank());
     this.chart = new Chart(element("div", "#importance-chart"), {
       onEvents: true,
-      underlay: (plot) => drawChanges(plot, shared.groups, shared.chosen, shared.clock),
+      underlay: shared.underlay,
       onDraw: (plot) => shared.mark(plot),
       onCursor: (index) => this.#point(index),
     });

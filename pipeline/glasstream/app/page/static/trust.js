@@ -1,5 +1,5 @@
 // Can I trust this input: how many events look like none that the model has learned.
-import { Chart, css, drawChanges, sparse, tint } from "./chart.js";
+import { Chart, css, sparse, tint } from "./chart.js";
 import { element } from "./element.js";
 import { count, number, percent } from "./format.js";
 import { tiles } from "./tiles.js";
@@ -25,7 +25,7 @@ export class TrustPanel {
     this.chart = new Chart(element("div", "#trust-chart"), {
       onEvents: true,
       percent: true,
-      underlay: (plot) => drawChanges(plot, [...shared.groups, ...this.#alarms], shared.chosen, shared.clock),
+      underlay: (plot) => shared.underlay(plot, this.#alarms),
     });
   }
 
