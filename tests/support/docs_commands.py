@@ -39,11 +39,6 @@ NOT_RUN: Mapping[tuple[str, ...], str] = {
         "glasstream.app.reference",
     ): "writes files into the checkout; tests/topics/test_reference.py compares",
     ("python", "-m", "tests.support.gallery"): "writes files into the checkout; tests/docs/test_gallery.py compares",
-    (
-        "python",
-        "-m",
-        "tests.support.page_picture",
-    ): "writes a picture into the checkout",
     ("python", "-m", "tests.support.manifests"): "writes files into the checkout; tests/ops/test_helm.py compares",
     ("python", "-m", "hatchling"): "tests/ops/test_release.py builds both files",
     (
