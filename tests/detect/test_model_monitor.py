@@ -22,7 +22,6 @@ from glasstream.explain.estimators.live_model import LiveModel
 from glasstream.explain.losses import CustomLoss
 from glasstream.flow.reference import Reference
 from glasstream.models.river.catalogue import model_factory
-from glasstream.testing import check_explainer
 from glasstream_topics import drift, incidents, watching
 
 ROWS, AT = 3_200, 2_000
@@ -92,11 +91,6 @@ def test_other_explainers_losses_and_times_are_watched() -> None:
     assert found.onset.ts == 60_000 * found.onset.seq
     assert abs(found.onset.seq - AT) < 50
     assert found.summary in monitor._repr_html_()
-
-
-def test_a_monitor_is_an_explainer() -> None:
-    """Among the laws: the model is not taught, randomness is keyed, and it can be pickled with its model."""
-    check_explainer(lambda model: ModelMonitor(IncrementalPFI(model, alpha=0.01, reservoir=20)))
 
 
 def test_a_pickled_monitor_goes_on() -> None:

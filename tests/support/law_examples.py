@@ -15,6 +15,7 @@ from glasstream.detect.drift.adwin import Adwin
 from glasstream.detect.drift.kswin import Kswin
 from glasstream.detect.drift.page_hinkley import PageHinkley
 from glasstream.detect.drift.settings import DriftSettings
+from glasstream.detect.model_monitor import ModelMonitor
 from glasstream.explain.background import Background
 from glasstream.explain.estimators.ipdp import IncrementalPDP
 from glasstream.explain.estimators.ipfi import IncrementalPFI
@@ -104,7 +105,7 @@ REPRESENTATIVE = {
     "called model", "bare softmax", "tree", "forest", "patches of trees", "Mondrian forest", "naive Bayes", "logistic",
     "numbered tree", "one vs rest, passive-aggressive", "regression tree", "regression forest", "line",
     "patches of scaled lines", "encoded regression tree",
-    "iPFI", "iPFI of snapshots", "iSAGE", "iPDP of a classifier", "interval PFI", "window SAGE",
+    "iPFI", "iPFI of snapshots", "iSAGE", "iPDP of a classifier", "interval PFI", "window SAGE", "monitor",
     "ADWIN", "Page-Hinkley",
 }  # fmt: skip
 """One or two predictors and explainers of each class. The slow tier checks the others, and KSWIN."""
@@ -225,6 +226,7 @@ POINTS = 1e-3
 
 EXPLAINERS: Mapping[str, Explaining] = {
     "iPFI": Explaining(make=lambda model: IncrementalPFI(model, alpha=0.01, reservoir=20)),
+    "monitor": Explaining(make=lambda model: ModelMonitor(IncrementalPFI(model, alpha=0.01, reservoir=20))),
     "iPFI, several realisations": Explaining(
         make=lambda model: IncrementalPFI(model, alpha=0.01, reservoir=20, realisations=2, draws=2, sampling="uniform")
     ),
