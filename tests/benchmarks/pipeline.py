@@ -136,7 +136,7 @@ TABLE: dict[str, tuple[Goal, ...]] = {
     "--models forest --backlog 200000 --bare 40000": from_backlog_goals(14_000, 11.0, 32),
     "--models linear": rate_goal(20_000),
     "--models tree": rate_goal(17_000),
-    "--models forest": rate_goal(11_000),
+    "--models forest --rows 60000 --bare 6000": rate_goal(11_000),
     "--models linear --backlog 200000 --label-delay 300": late_goals(24),
     "--models tree --backlog 200000 --label-delay 300": late_goals(30),
     "--models forest --backlog 200000 --bare 40000 --label-delay 300": late_goals(50),

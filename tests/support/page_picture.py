@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from io import BytesIO
 
 from PIL import Image
@@ -20,20 +21,27 @@ def main() -> None:
         raise SystemExit("expected a Chromium, found none: apt-get install chromium, or set GLASSTREAM_TEST_BROWSER")
     command = [sys.executable, "-m", "glasstream", *RUN]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
-        address = None
-        for line in run.stdout or ():
-            found = re.search(r"page: (http://127\.0\.0\.1:\d+/)", line)
-            address = found.group(1) if found else address
-            if "the page stays open" in line:
-                break
-        if address is None:
-            raise SystemExit("expected the run to say where its page is, but it ended")
-        with launched(path) as browser, viewing(browser, address) as view:
-            view.open()
-            view.wait("glasstream.known?.reading === null && glasstream.known.novelty?.last_seq === 19999")
-            shot = Image.open(BytesIO(view.page.screenshot()))
-            shot.quantize(256, dither=Image.Dither.NONE).save(PICTURE, optimize=True)
-        run.terminate()
+        try:
+            take(run.stdout or (), path)
+        finally:
+            run.terminate()
+
+
+def take(lines: Iterable[str], browser_at: str) -> None:
+    """Take the picture of the page whose address a run prints."""
+    address = None
+    for line in lines:
+        found = re.search(r"page: (http://127\.0\.0\.1:\d+/)", line)
+        address = found.group(1) if found else address
+        if "the page stays open" in line:
+            break
+    if address is None:
+        raise SystemExit("expected the address of the page from the run, got none before it ended")
+    with launched(browser_at) as browser, viewing(browser, address) as view:
+        view.open()
+        view.wait("glasstream.known?.reading === null && glasstream.known.novelty?.last_seq === 19999")
+        shot = Image.open(BytesIO(view.page.screenshot()))
+        shot.quantize(256, dither=Image.Dither.NONE).save(PICTURE, optimize=True)
 
 
 if __name__ == "__main__":

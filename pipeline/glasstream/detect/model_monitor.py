@@ -2,19 +2,21 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.base.errors import SettingsError
-from glasstream.base.form import LARGEST
+from glasstream.base.errors import ModelError, SettingsError
 from glasstream.detect.drift.monitor import DriftMonitor, WatchedSignal
 from glasstream.detect.drift.settings import DriftSettings
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
+from glasstream.events.decode import time_of, wrong_beside_x
 from glasstream.explain.estimators.incremental import Explained, IncrementalImportance
+from glasstream.explain.estimators.live_model import LiveModel
 from glasstream.explain.losses import losses, with_classes
 from glasstream_topics.incidents import Incident
+from glasstream_topics.methods import LARGEST
 from glasstream_topics.notebook import table
 from glasstream_topics.watching import Watching
 
@@ -23,7 +25,7 @@ KEPT: Final = 1_000
 
 
 class DriftAlarm(NamedTuple):
-    """One detector has found a change of the mean of its series."""
+    """A change of the mean of a series."""
 
     event: int
     """Event with which the alarm was raised, counted from 0."""
@@ -36,32 +38,34 @@ class DriftAlarm(NamedTuple):
     after: float
     """Mean since the change."""
     width: int
-    """Number of events since the change, as the detector sees it."""
+    """Number of events since the change, according to the detector."""
 
 
 class ModelMonitor:
-    """Watches a River model for incidents and drift alarms, as the pipeline does.
+    """Incidents and drift alarms of a River model, by the same tests as in the pipeline.
 
-    A monitor follows an estimator of importance. It gets each event once, before the model learns it, and passes it to
-    the estimator. It watches the events that the estimator has explained: their values, their labels, the loss, and
-    the importance of each feature.
+    A monitor has an estimator of importance. It gets each event once, before the model learns the event, and passes it
+    on to the estimator. Of each event that the estimator explains, it watches the values, the label, the loss, and the
+    contributions to the importance of each feature. An event whose loss or contribution exceeds 1e125 is not watched.
 
     Parameters
     ----------
     explainer
-        An `IncrementalPFI` or `IncrementalSAGE` of a model, which nothing else calls.
+        A new `IncrementalPFI` or `IncrementalSAGE` of a model. Call it only through this monitor.
     drift
-        Settings of the section `drift` of the pipeline; None for its defaults. ``budget`` bounds the number of false
-        incidents. Of the signals to watch, ``importance`` and ``loss`` raise alarms here.
+        Settings of the pipeline's section `drift`; None for its defaults. ``budget`` bounds the expected number of
+        false incidents in 100,000 events. ``importance`` and ``loss`` are the signals that can raise alarms here.
     learns
-        Whether the model learns the events. This changes the advice of an incident.
+        Whether the model learns the events. The advice of an incident depends on it.
     seed, stream
-        Random seed and name of the stream, as in the records.
+        Random seed, and name of the stream in the records. The draws of the incident tests are a function of both and
+        of the event's number.
 
     Raises
     ------
     SettingsError
-        The explainer has no model, explains sets of features, or has seen events before.
+        The explainer is of another class, has no model, explains sets of features, or has seen events before. Or the
+        settings name a preset, which only commands apply.
 
     Examples
     --------
@@ -78,6 +82,9 @@ class ModelMonitor:
     'feature_broken'
     """
 
+    needs_unlearned: ClassVar = True
+    """An event must be explained before the model learns it."""
+
     def __init__(
         self,
         explainer: IncrementalImportance,
@@ -88,13 +95,7 @@ class ModelMonitor:
         stream: str = "",
     ) -> None:
         settings = drift or DriftSettings()
-        live = explainer.live
-        if live is None:
-            raise SettingsError(["monitor: expected an explainer of a model, got one without a model"])
-        if not explainer.of_features:
-            raise SettingsError(["monitor: expected an explainer of single features, got one of sets of features"])
-        if explainer.rows:
-            raise SettingsError([f"monitor: expected a new explainer, got one that has seen {explainer.rows:,} events"])
+        live = _live(explainer, settings)
         self.explainer, self.live = explainer, live
         self._signals = tuple(signal for signal in settings.signals if signal in ("importance", "loss"))
         self._watch: IncidentWatch | None = None
@@ -102,12 +103,14 @@ class ModelMonitor:
             self._watch = IncidentWatch(stream, 0, seed, settings.budget, learns=learns)
         self._detectors = DriftMonitor(settings, seed, explainer.alpha)
         self._incidents: dict[int, Incident] = {}
-        self._row = explainer.start
-        """Number of the next row that is watched."""
+        self._events = 0
+        """Number of events that the explainer has got from this monitor."""
         self.alarms: deque[DriftAlarm] = deque(maxlen=KEPT)
         """The newest drift alarms, oldest first."""
+        self.alarms_raised = 0
+        """Number of all drift alarms."""
         self.watching: Watching | None = None
-        """How the stream was watched when that was last noted: which changes would be noticed."""
+        """The newest record of how the events are watched, and of the changes that would be noticed; None at first."""
 
     @property
     def incidents(self) -> Sequence[Incident]:
@@ -116,17 +119,17 @@ class ModelMonitor:
 
     @property
     def importance(self) -> Mapping[str, float]:
-        """The importance of each feature, as the explainer has it."""
+        """The newest importance of each feature."""
         return self.explainer.importance
 
-    def explain_one(self, x: Mapping[str, Any], y: Any, time: int | None = None) -> dict[str, float]:
+    def explain_one(self, x: Mapping[str, Any], y: Any, ts: int | None = None) -> dict[str, float]:
         """Explain one event with the model as it is now, and watch it.
 
         Parameters
         ----------
         x, y
             The event, as `IncrementalPFI.explain_one` takes it.
-        time
+        ts
             Time of the event in milliseconds since 1970, for the onset of incidents; None if it is not known.
 
         Returns
@@ -136,27 +139,39 @@ class ModelMonitor:
         Raises
         ------
         ModelError
-            As for the explainer. The event is then not watched.
+            `ts` is not an integer of 64 bits, or the explainer was called by something else; then nothing was done. Or
+            the explainer or the model raised the error; then the event is not watched.
         """
-        importance = self.explainer.explain_one(x, y)
-        explained = self.explainer.explained
-        if explained is not None:
-            self._watch_one(explained, time)
+        ts = int(ts) if isinstance(ts, np.integer) else ts
+        if (wrong := wrong_beside_x(None, ts, None)) is not None:
+            raise ModelError(wrong[1])
+        if self.explainer.rows != self._events:
+            raise ModelError(
+                f"expected an explainer that only this monitor calls, got one that has seen {self.explainer.rows:,} "
+                f"events instead of {self._events:,}; give each monitor an explainer of its own"
+            )
+        try:
+            importance = self.explainer.explain_one(x, y)
+        finally:
+            self._events = self.explainer.rows
+        if self.explainer.explained is not None:
+            self._watch_one(self.explainer.explained, time_of(ts))
         return importance
 
-    def _watch_one(self, explained: Explained, time: int | None) -> None:
-        predictor, event = self.live.predictor, self.explainer.rows - 1
-        found, targets = predictor.evaluate(explained.row), np.array([explained.target])
-        loss = losses(with_classes(self.explainer.loss, predictor.classes), found.values, found.labels, targets)
-        if not (np.abs(loss) <= LARGEST).all() or not (np.abs(explained.contributions) <= LARGEST).all():
+    def _watch_one(self, explained: Explained, ts: int | None) -> None:
+        predictor, event = self.live.predictor, self._events - 1
+        prediction, targets = predictor.evaluate(explained.row), np.array([explained.target])
+        name = with_classes(self.explainer.loss, predictor.classes)
+        loss = losses(name, prediction.values, prediction.labels, targets)
+        if not max(np.abs(loss).max(), np.abs(explained.contributions).max(initial=0.0)) <= LARGEST:
             return  # the pipeline counts such a row as one that could not be explained
         self._look_for_drift(event, loss, explained)
         if self._watch is None:
             return
         rows = Rows(
-            first_row=self._row,
+            first_row=event,
             seqs=np.array([event]),
-            times=[] if time is None else [time],
+            times=[] if ts is None else [ts],
             names=list(map(str, self.live.names)),
             kinds=[int(kind) for kind in self.live.kinds],
             inputs=explained.row,
@@ -167,9 +182,8 @@ class ModelMonitor:
             importance=explained.contributions,
             texts=self.live.table.named(explained.row),
         )
-        self._row += 1
-        for one in self._watch.update(rows):
-            self._incidents[one.incident] = one
+        for record in self._watch.update(rows):
+            self._incidents[record.incident] = record
             if len(self._incidents) > KEPT:
                 del self._incidents[min(self._incidents)]
         self.watching = next(reversed(self._watch.taken()), self.watching)
@@ -178,11 +192,37 @@ class ModelMonitor:
         series = {"importance": explained.contributions, "loss": loss[:, np.newaxis]}
         watched = [WatchedSignal(signal, "", series[signal]) for signal in self._signals]
         for signal, _, alarm, _ in self._detectors.feed(watched):
-            feature = self.live.names[alarm.series] if signal == "importance" else None
+            feature = str(self.live.names[alarm.series]) if signal == "importance" else None
             self.alarms.append(DriftAlarm(event, signal, feature, alarm.before, alarm.after, alarm.width))
+            self.alarms_raised += 1
 
     def _repr_html_(self) -> str:
         """Show the incidents, the newest first."""
         rows = [(one.incident, one.status, one.onset.seq, one.summary) for one in reversed(self.incidents)]
-        title = f"Incidents in {self.explainer.rows:,} events, {len(self.alarms):,} drift alarms"
+        title = f"Incidents in {self._events:,} events, {self.alarms_raised:,} drift alarms"
         return table(title, ("incident", "status", "since event", "what happened"), rows)
+
+
+def _live(explainer: Any, settings: DriftSettings) -> LiveModel:
+    """Return the adapter through which an explainer calls its model.
+
+    Raises
+    ------
+    SettingsError
+        The monitor cannot use the explainer, or the settings.
+    """
+    if not isinstance(explainer, IncrementalImportance):
+        kind = type(explainer).__name__
+        raise SettingsError([f"monitor: expected an IncrementalPFI or IncrementalSAGE of the model, got {kind}"])
+    findings = []
+    if explainer.live is None:
+        findings.append("monitor: expected an explainer of a model, got one without a model")
+    if not explainer.of_features:
+        findings.append("monitor: expected an explainer of single features, got one of sets of features")
+    if explainer.rows:
+        findings.append(f"monitor: expected a new explainer, got one that has seen {explainer.rows:,} events")
+    if settings.preset is not None:
+        findings.append(f"monitor: expected the values of the preset {settings.preset!r}, got its name")
+    if findings or explainer.live is None:
+        raise SettingsError(findings)
+    return explainer.live

@@ -31,6 +31,8 @@ _LARGEST_ID = 10**ID_BYTES - 1
 _SMALLEST_ID = -(10 ** (ID_BYTES - 1)) + 1
 _SMALLEST_TS, _LARGEST_TS = -(2**63), 2**63 - 1
 """Bounds of `ts`: a signed integer of 64 bits, which JSON, Avro, Arrow and databases hold alike."""
+_LATEST_TS = 253_402_300_799_999
+"""Milliseconds from 1970 to the end of year 9999. An event whose time is further away counts as one without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +328,11 @@ def meta_of(meta: Any) -> dict[str, Value] | tuple[Reason, str] | None:
         if wanted:
             return Reason.BAD_META, f"expected {wanted}, got {got} in {name!r:.60}"
     return columns
+
+
+def time_of(ts: int | None) -> int | None:
+    """Return the time of an event; None if it has none, or one that no calendar has."""
+    return ts if ts is not None and abs(ts) <= _LATEST_TS else None
 
 
 def wrong_beside_x(event_id: Any, ts: Any, y: Any) -> tuple[Reason, str] | None:

@@ -34,8 +34,8 @@ class ExplainedModel:
     ------
     SettingsError
         There are no explainers, one of them explains another model, or the order is unknown. Or the order is
-        ``"after"``, and an explainer renews its copy of the model less often than with every event: the copy has not
-        learned most of the events that it explains.
+        ``"after"``, and an explainer is a `ModelMonitor`, or renews its copy of the model less often than with every
+        event: the copy has not learned most of the events that it explains.
     ModelError
         `model` is not a River classifier or regressor.
 
@@ -73,6 +73,11 @@ class ExplainedModel:
             kind = type(explainer).__name__
             if live.model is not self.model:
                 findings.append(f"explained model: expected explainers of this model, got {kind} of another one")
+            if order == "after" and getattr(explainer, "needs_unlearned", False):
+                findings.append(
+                    f"explained model: expected the order before for {kind}, got after: the loss of events that the "
+                    "model has just learned shows no change"
+                )
             if order == "after" and live.snapshot_every not in (None, 1):
                 findings.append(
                     "explained model: expected snapshot_every=1 or none for the order after, got "

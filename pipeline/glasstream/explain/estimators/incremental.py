@@ -143,7 +143,7 @@ class IncrementalImportance(ABC):
     @property
     def of_features(self) -> bool:
         """Whether each value is that of a single feature, and not of a set of features."""
-        return self.names == self._features
+        return True
 
     @property
     def alpha(self) -> float:
@@ -204,6 +204,7 @@ class IncrementalImportance(ABC):
 
     def _restore_meta(self, meta: Mapping[str, Any]) -> None:
         self.rows, self._features = int(meta["rows"]), tuple(str(name) for name in meta["features"])
+        self.explained = None
         if self._live is not None:
             self._live.restore(meta["live"])
             self._next = self._live.events

@@ -143,6 +143,11 @@ class IncrementalPFI(IncrementalImportance):
         return self._features if self._sets is None else tuple(self._sets)
 
     @property
+    def of_features(self) -> bool:
+        """Whether each value is that of a single feature, and not of a set of features."""
+        return self._sets is None
+
+    @property
     def normalised(self) -> dict[str, float]:
         """Values divided by their sum, with negative values set to 0; all 0 if no value is above 0."""
         return self._named(normalised(self.smoothing.value))

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from glasstream.base.errors import ModelRaised
 from glasstream.events.admission import Accepted, Admission, Task
+from glasstream.events.decode import time_of
 from glasstream.events.features import KeptFeatures, Kind, Value
 from glasstream.events.waiting import Joined
 from glasstream.explain.losses import loss_for
 from glasstream.flow.learner.answers import NO_ANSWER, Answer, answer_of, answers_of, unknown_output
 from glasstream.flow.learner.make_model import Model, make_model
-from glasstream.flow.learner.open_block import OpenBlock, time_of
+from glasstream.flow.learner.open_block import OpenBlock
 from glasstream.flow.learner.outbox import Outbox
 from glasstream.flow.learner.pushed import PushedModels
 from glasstream.flow.learner.scoring import Scored, ScoredBlock, Scoring

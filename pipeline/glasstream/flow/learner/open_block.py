@@ -4,10 +4,10 @@ All rows of a block know the same features and classes, so that records and size
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 import numpy as np
 
+from glasstream.events.decode import time_of
 from glasstream.events.features import Kind, RowBuffer
 from glasstream.explain.background import joined
 from glasstream.explain.method import Passing
@@ -20,14 +20,6 @@ from glasstream.flow.settings import Settings
 from glasstream_topics.frames import Array
 from glasstream_topics.methods import EFFECTS, LABELLED
 from glasstream_topics.requests import ExplainRequest, NewCategories
-
-_LATEST_TS: Final = 253_402_300_799_999
-"""Milliseconds from 1970 to the end of year 9999. An event whose time is further away counts as one without."""
-
-
-def time_of(ts: int | None) -> int | None:
-    """Return the time of an event; None if it has none, or one that no calendar has."""
-    return ts if ts is not None and abs(ts) <= _LATEST_TS else None
 
 
 class OpenBlock:

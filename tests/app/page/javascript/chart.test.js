@@ -3,6 +3,7 @@ import test from "node:test";
 import { read } from "../../../../pipeline/glasstream/app/page/static/address.js";
 import {
   around,
+  bands,
   clockOf,
   eventRange,
   fitted,
@@ -15,6 +16,16 @@ import { aligned, newestUpTo, tight } from "../../../../pipeline/glasstream/app/
 import { merged } from "../../../../pipeline/glasstream/app/page/static/feed.js";
 import { axis, band, listed, sums } from "../../../../pipeline/glasstream/app/page/static/reliance.js";
 import { quality, ranking, state } from "./messages.js";
+
+test("a band goes from the first event of an incident to its end, within the chart, and can be seen", () => {
+  /** @param {number} start @param {number | null} end */
+  const drawn = (start, end) => bands([{ start, end }], (seq) => seq / 10, [50, 150], 2);
+  assert.deepEqual(drawn(600, 900), [{ from: 60, width: 30, open: false }]);
+  assert.deepEqual(drawn(100, 900), [{ from: 50, width: 40, open: false }]);
+  assert.deepEqual(drawn(600, null), [{ from: 60, width: 90, open: true }]);
+  assert.deepEqual(drawn(600, 605), [{ from: 60, width: 2, open: false }]);
+  assert.deepEqual([drawn(100, 400), drawn(1600, null), drawn(1600, 1700)], [[], [], []]);
+});
 
 test("neighbouring ticks have different texts, all with the same number of decimals", () => {
   for (const step of [1e-6, 0.0025, 0.01, 0.25, 0.5, 1, 2.5, 500, 100000]) {

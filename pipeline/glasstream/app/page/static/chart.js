@@ -15,7 +15,7 @@ import uPlot from "./vendor/uplot/uPlot.esm.js";
  */
 
 /**
- * An incident as the charts over events shade it: from its beginning to its end, or without one to the newest event.
+ * An incident as the charts over events shade it: from its beginning to its end, which an open incident does not have.
  * @typedef {{start: number, end: number | null}} Span
  */
 
@@ -466,6 +466,21 @@ export function clockOf(bins) {
 }
 
 /**
+ * The bands of incidents that meet a chart, from `left` to `right` in pixels, each at least one pixel wide.
+ * @param {Span[]} spans
+ * @param {(seq: number) => number} place of an event in pixels
+ * @param {Range} chart its left and right edge
+ * @param {number} pixel
+ */
+export function bands(spans, place, [left, right], pixel) {
+  return spans.flatMap(({ start, end }) => {
+    const from = Math.max(left, place(start));
+    const to = end === null ? right : Math.min(right, place(end));
+    return from > right || to < left ? [] : { from, width: Math.max(pixel, to - from), open: end === null };
+  });
+}
+
+/**
  * The incidents as bands under a chart over events; those that go on are darker.
  * @param {uPlot} plot
  * @param {Span[]} spans
@@ -474,14 +489,11 @@ export function clockOf(bins) {
 export function drawIncidents(plot, spans, clock) {
   const { ctx, bbox } = plot;
   const colour = css("--warn");
-  const x = (/** @type {number} */ seq) => plot.valToPos(clock ? clock(seq) : seq, "x", true);
-  const inside = (/** @type {number} */ at) => Math.min(bbox.left + bbox.width, Math.max(bbox.left, at));
+  const place = (/** @type {number} */ seq) => plot.valToPos(clock ? clock(seq) : seq, "x", true);
   ctx.save();
-  for (const { start, end } of spans) {
-    const left = inside(x(start));
-    const right = end === null ? bbox.left + bbox.width : inside(x(end));
-    ctx.fillStyle = tint(colour, end === null ? 0.2 : 0.1);
-    ctx.fillRect(left, bbox.top, Math.max(0, right - left), bbox.height);
+  for (const { from, width, open } of bands(spans, place, [bbox.left, bbox.left + bbox.width], devicePixelRatio)) {
+    ctx.fillStyle = tint(colour, open ? 0.2 : 0.1);
+    ctx.fillRect(from, bbox.top, width, bbox.height);
   }
   ctx.restore();
 }
