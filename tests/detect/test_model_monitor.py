@@ -35,7 +35,8 @@ def stream(kind: str, rows: int = ROWS) -> Iterator[Event]:
     for row in range(rows):
         a, b = draws.normal(size=2).tolist()
         colour = ("red", "green", "blue")[int(draws.integers(3))]
-        score = (a if kind == "sensor" or row < AT else -a) + (colour == "red") + 0.2 * draws.normal()
+        slope = 1.0 if kind == "sensor" or row < AT else -3.0 if kind == "number" else -1.0
+        score = slope * a + (colour == "red") + 0.2 * draws.normal()
         x: dict[str, Any] = {"a": 0.25 if kind == "sensor" and row >= AT else a, "b": b}
         if kind != "rule":
             x["colour"] = colour
