@@ -17,6 +17,7 @@ VERDICTS: Final = {
     "labels_shifted": "labels shifted",
     "reasoning_moved": "reasoning moved",
     "model_replaced": "model got worse, inputs as before",
+    "segment_worse": "loss rose in a segment",
     "model_pushed": "model replaced",
     "unclear": "unclear",
 }
@@ -172,7 +173,8 @@ class Segment(msgspec.Struct, frozen=True):
     text
         the conditions for people, such as `region = north and hour >= 15`.
     share_before, share_since
-        share of the rows before, and since the onset, that belong to it.
+        share of the rows before, and since the onset, that belong to it. With the verdict `segment_worse`, the former is
+        equal to the latter if the segment has conditions on two features.
     loss_before, loss_since
         mean loss of these rows; null if there are none, or where `of` is `events`.
     low, high
@@ -204,7 +206,7 @@ class Where(msgspec.Struct, frozen=True):
     extent
         `segments`; `everywhere`: the loss rose in more than a few segments; or `unknown`.
     rows_before, rows_since
-        number of rows from which the numbers are computed. The segments were found with as many others.
+        number of rows from which the numbers are computed. The segments were found with others.
     change
         rise of the mean loss of these rows, or the share of the rows since that would have to move for the shares of
         all leaves of the tree to be as before.

@@ -13,20 +13,8 @@ from glasstream.detect.incidents.segments import COHORTS, WeakSegments
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
 from glasstream.detect.incidents.where import conditions_of
 from glasstream_topics import frames
-from glasstream_topics.incidents import Condition
 from glasstream_topics.segments import Segments, WeakSegment
-
-Floats = NDArray[np.float64]
-NAMES, KINDS = ["a", "b", "text", "flag", "noise"], [0, 0, 2, 1, 0]
-TEXTS = {2: {code: f"t{code}" for code in range(9)}}
-
-
-def inputs_of(draws: np.random.Generator, rows: int) -> Floats:
-    columns = [draws.normal(size=rows), draws.uniform(size=rows), (draws.geometric(0.4, rows) - 1) % 9]
-    columns += [draws.random(rows) < 0.4, draws.integers(0, 5, rows)]
-    inputs = np.column_stack(columns).astype(np.float64)
-    inputs[draws.random((rows, 5)) < 0.03] = np.nan
-    return inputs
+from tests.support.segment_rows import KINDS, NAMES, TEXTS, Floats, holds, inputs_of
 
 
 def watched(inputs: Floats, losses: Floats) -> IncidentWatch:
@@ -69,22 +57,6 @@ def planted(seed: int, rows: int, rise: float) -> tuple[Floats, Floats, NDArray[
     inputs = inputs_of(draws, rows)
     inside = (inputs[:, 0] >= 0.4) & (inputs[:, 2] == 0.0)
     return inputs, draws.exponential(size=rows) * (1.0 + rise * inside), inside
-
-
-def holds(conditions: list[Condition], inputs: Floats) -> NDArray[np.bool_]:
-    """Return which rows fulfil conditions, as a consumer would evaluate them."""
-    mask = np.ones(len(inputs), np.bool_)
-    for one in conditions:
-        column = inputs[:, NAMES.index(one.feature)]
-        if one.op == "missing":
-            mask &= np.isnan(column)
-        elif one.op == "in":
-            codes = [float(str(value)[1:]) if isinstance(value, str) else float(value) for value in one.values]
-            mask &= np.isin(column, codes)
-        else:
-            (value,) = one.values
-            mask &= column >= value if one.op == ">=" else column < value  # type: ignore[operator]
-    return mask
 
 
 def test_cells_and_their_sums_over_blocks_are_those_of_plain_numpy() -> None:

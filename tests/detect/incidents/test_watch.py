@@ -130,7 +130,7 @@ def test_the_state_is_bounded(features: int, alike: bool) -> None:
     assert len(watch.series.pairs) == pairs
     kept = 8 * max(20_000, 150 * (features + 1)) + 8 * max(10_000, 60 * (features + 1))
     recent = min(4 * 120_000, 4 * 1_200 * features) + 16 * 1_200
-    assert most <= 2_800 * (features + 1) + 2_300 * pairs + kept + recent
+    assert most <= 4_400 * (features + 1) + 2_300 * pairs + kept + recent
 
 
 @pytest.mark.parametrize(("row", "end"), [(3_499, ROWS), (3_500, 3_500), (3_749, 3_500), (4_499, 4_250)])

@@ -37,6 +37,10 @@ ADVICE: Final[Mapping[str, str]] = {
         "Check whether the model, its state or its settings were replaced at that time, and whether the labels since "
         "then are right. If the model got worse by itself, use a forest, which is steadier than a single adaptive tree."
     ),
+    "segment_worse": (
+        "Look at events of this segment before and since: their labels, their inputs, and where they come from. If the "
+        "model does not learn, retrain it with them."
+    ),
     "model_pushed": (
         "Compare loss, importance and effect curves before and after. If the new model is worse, push the earlier one "
         "again by its digest, which `glasstream model list` shows."

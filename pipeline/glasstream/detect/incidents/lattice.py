@@ -52,7 +52,7 @@ _ONE = np.uint64(1)
 
 
 @bare_kernel
-def _place(value, cuts, used, category):  # type: ignore[no-untyped-def]
+def place_of(value, cuts, used, category):  # type: ignore[no-untyped-def]
     """Return the bin of a value: 0 if it is missing or the feature has no bins."""
     if np.isnan(value) or used < 0:
         return 0
@@ -62,7 +62,7 @@ def _place(value, cuts, used, category):  # type: ignore[no-untyped-def]
                 return cut + 1
         return used + 1
     place = 1
-    for cut in range(CUTS):  # without branches: four times as fast
+    for cut in range(cuts.size):  # without branches: four times as fast
         place += (cut < used) & (value >= cuts[cut])
     return place
 
@@ -86,13 +86,13 @@ def _mark(candidates, holds):  # type: ignore[no-untyped-def]
             if candidates[c, j, 0] >= 0:
                 every |= _ONE << np.uint64(CANDIDATES * c + j)
     for s in range(len(holds)):
-        for place in range(BINS):
+        for place in range(holds.shape[1]):
             holds[s, place] = every
     for c in range(len(candidates)):
         for j in range(CANDIDATES):
             for side in range(0, BOX if candidates[c, j, 0] >= 0 else 0, 3):
                 slot, first, last = candidates[c, j, side], candidates[c, j, side + 1], candidates[c, j, side + 2]
-                for place in range(BINS if slot >= 0 else 0):
+                for place in range(holds.shape[1] if slot >= 0 else 0):
                     if place < first or place > last:
                         holds[slot, place] &= ~(_ONE << np.uint64(CANDIDATES * c + j))
     return every
@@ -110,7 +110,8 @@ def add_rows(  # type: ignore[no-untyped-def]
     inputs, losses, importance
         (n, w), (n,) and (n, v) of the rows; later features have no value, and no importance.
     cuts, used, categories
-        (d, CUTS), (d,) and (d,) of the features.
+        (d, k), (d,) and (d,) of the features, with at most k cuts: `CUTS`, except where a rise of the loss is located,
+        so that there are k + 2 bins in the arrays below, and not `BINS`.
     chosen
         (m,) slots of the features in pairs.
     candidates
@@ -128,7 +129,7 @@ def add_rows(  # type: ignore[no-untyped-def]
         loss, held = losses[i], every
         _add(whole, loss)
         for s in range(used.size):
-            places[s] = _place(inputs[i, s], cuts[s], used[s], categories[s]) if s < inputs.shape[1] else 0
+            places[s] = place_of(inputs[i, s], cuts[s], used[s], categories[s]) if s < inputs.shape[1] else 0
             _add(singles[s, places[s]], loss)
             held &= holds[s, places[s]]
             if s < importance.shape[1]:
@@ -197,7 +198,7 @@ def best_intervals(singles, used, categories):  # type: ignore[no-untyped-def]
         if used[s] < 0:
             continue
         whole = np.zeros(3)
-        for place in range(BINS):
+        for place in range(singles.shape[1]):
             whole += singles[s, place]
         for first in range(used[s] + 2):
             part = np.zeros(3)
@@ -216,7 +217,8 @@ def best_intervals(singles, used, categories):  # type: ignore[no-untyped-def]
 def best_boxes(pairs, chosen, used, categories):  # type: ignore[no-untyped-def]
     """Return (p,) the largest statistic of the boxes of each pair, (p, BOX) these, and how many were compared."""
     scores, boxes, looked = np.zeros(len(pairs)), np.zeros((len(pairs), BOX), np.int64), 0
-    row, column, part = np.zeros((BINS, 3)), np.zeros((BINS, 3)), np.zeros(3)
+    bins = pairs.shape[1]
+    row, column, part = np.zeros((bins, 3)), np.zeros((bins, 3)), np.zeros(3)
     whole, of_row, of_column = np.zeros(3), np.zeros(3), np.zeros(3)
     pair = -1
     for second in range(chosen.size):
@@ -227,19 +229,19 @@ def best_boxes(pairs, chosen, used, categories):  # type: ignore[no-untyped-def]
             if used[a] < 0 or used[b] < 0:
                 continue
             column[:] = 0.0
-            for i in range(BINS):
-                for j in range(BINS):
+            for i in range(bins):
+                for j in range(bins):
                     for k in range(3):
                         column[j, k] += cells[i, j, k]
             whole[:] = 0.0
-            for j in range(BINS):
+            for j in range(bins):
                 for k in range(3):
                     whole[k] += column[j, k]
             for low in range(used[a] + 2):
                 row[:] = 0.0
                 of_row[:] = 0.0
                 for high in range(low, _last(low, used[a], categories[a]) + 1):
-                    for j in range(BINS):
+                    for j in range(bins):
                         for k in range(3):
                             row[j, k] += cells[high, j, k]
                             of_row[k] += cells[high, j, k]

@@ -15,7 +15,7 @@ outside each segment named before, compared with the rows outside both. Otherwis
 one would be named.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -242,11 +242,11 @@ class WeakSegments:
             arrays["edges"][slot], arrays["edged"][slot] = edges[slot], edged[slot]
             own = edges[slot, : edged[slot]]
             if self.kinds[slot] == Kind.NUMBER:
-                cuts = _cuts(own)
+                cuts = cuts_between(own, CUTS)
             else:
                 counts = series.arrays["counts"][1 + slot, 2 : 2 + 2 * len(own) : 2]
                 named = texts.get(slot, {}) if self.kinds[slot] == Kind.TEXT else (0.0, 1.0)
-                cuts = _categories(own, counts, named)
+                cuts = most_frequent(own, counts, named, CUTS)
             arrays["cuts"][slot], arrays["used"][slot] = 0.0, len(cuts)
             arrays["cuts"][slot, : len(cuts)] = cuts
             self._forget(slot)
@@ -255,7 +255,7 @@ class WeakSegments:
         """Forget all that the bins of a feature took part in."""
         arrays = self.arrays
         arrays["past_singles"][slot] = 0.0
-        for place, pair in enumerate(self._pairs(self.chosen)):
+        for place, pair in enumerate(pairs_of(self.chosen)):
             if slot in pair:
                 arrays["past_pairs"][place] = 0.0
         self._drop([slot])
@@ -292,8 +292,8 @@ class WeakSegments:
 
     def _combine(self, chosen: list[int]) -> None:
         """Change the features in pairs. Pairs of features that stay keep their sums; new ones begin with the block."""
-        places = {pair: place for place, pair in enumerate(self._pairs(self.chosen))}
-        pairs = self._pairs(chosen)
+        places = {pair: place for place, pair in enumerate(pairs_of(self.chosen))}
+        pairs = pairs_of(chosen)
         fresh = form.empty({name: _CELLS[name] for name in ("pairs", "past_pairs")}, pairs=len(pairs))
         for place, pair in enumerate(pairs):
             if pair in places:
@@ -325,11 +325,6 @@ class WeakSegments:
         self.cohorts = self.cohorts[kept]
         for name in _COHORTS:
             self.arrays[name] = self.arrays[name][kept]
-
-    @staticmethod
-    def _pairs(chosen: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the pairs of features in the order of the arrays of pairs."""
-        return [(chosen[first], chosen[second]) for second in range(len(chosen)) for first in range(second)]
 
     def _record(self, row: int, seq: int, loss_name: str, neighbours: int, texts: Texts) -> Segments | None:
         """Return what the test of the oldest cohort shows; None if there is no cohort.
@@ -418,15 +413,8 @@ class WeakSegments:
         )
 
     def _questions(self, slot: int, first: int, last: int) -> Path:
-        """Return the conditions on the values of some bins of a feature."""
-        cuts, used = self.arrays["cuts"][slot].tolist(), int(self.arrays["used"][slot])
-        if first == 0:
-            return ((Split(slot), True),)
-        if self.kinds[slot] != Kind.NUMBER:
-            return ((Split(slot, codes=(cuts[first - 1],)), True),)
-        low = ((Split(slot, low=cuts[first - 2]), True),) if first > 1 else ()
-        high = ((Split(slot, low=cuts[last - 1]), False),) if last <= used else ()
-        return (*low, *high)
+        cuts = self.arrays["cuts"][slot, : self.arrays["used"][slot]].tolist()
+        return questions(slot, first, last, cuts, self.kinds[slot])
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state for a successor: JSON values and arrays."""
@@ -457,7 +445,7 @@ class WeakSegments:
             The state is damaged or forged.
         """
         saved = form.values(meta, _Meta, _OF)
-        width, pairs = len(features), len(self._pairs(saved.chosen))
+        width, pairs = len(features), len(pairs_of(saved.chosen))
         sizes = {"cohorts": len(saved.cohorts), "named": len(saved.since), "pairs": pairs}
         known = arrays["used"].size if "used" in arrays else 0
         form.expect(known <= width, f"up to {width} features", known, _OF)
@@ -512,7 +500,7 @@ class WeakSegments:
         """Raise FrameError unless candidates are intervals or boxes of bins."""
         categories = np.array(self.kinds, np.int64) != Kind.NUMBER
         boxes = [box for box in self.arrays["candidates"].reshape(-1, BOX).tolist() if box[0] >= 0]
-        pairs = set(self._pairs(self.chosen))
+        pairs = set(pairs_of(self.chosen))
         for box in [*boxes, *self.arrays["named"].tolist()]:
             sides = [box[:3], box[3:]] if box[3] >= 0 else [box[:3]]
             fits = len(sides) == 1 or (box[0], box[3]) in pairs
@@ -542,19 +530,39 @@ def _clearest(scores: Floats) -> list[int]:
     return [place for place in order if scores[place] > 0.0]
 
 
-def _cuts(edges: Floats) -> list[float]:
+def pairs_of(chosen: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the pairs of features in the order of the arrays of pairs.
+
+    >>> pairs_of([2, 5, 7])
+    [(2, 5), (2, 7), (5, 7)]
+    """
+    return [(chosen[first], chosen[second]) for second in range(len(chosen)) for first in range(second)]
+
+
+def cuts_between(edges: Floats, most: int) -> list[float]:
     """Return cuts between neighbouring ones of ascending values, about as many values between any two.
 
-    >>> _cuts(np.arange(4.0)), _cuts(np.arange(16.0))
+    >>> cuts_between(np.arange(4.0), 7), cuts_between(np.arange(16.0), 7)
     ([1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0])
     """
     gaps = len(edges) - 1
-    places = range(gaps) if gaps <= CUTS else [gaps * step // (CUTS + 1) for step in range(1, CUTS + 1)]
+    places = range(gaps) if gaps <= most else [gaps * step // (most + 1) for step in range(1, most + 1)]
     between = [(float(edges[place]), float(edges[place + 1])) for place in places]
     return [roundest(low, high) if max(-low, high) < _ROUNDED else high for low, high in between]
 
 
-def _categories(codes: Floats, counts: Floats, named: Mapping[int, str] | Sequence[float]) -> list[float]:
+def most_frequent(codes: Floats, counts: Floats, named: Collection[int | float], most: int) -> list[float]:
     """Return the most frequent categories that have a name, in ascending order."""
     known = [place for place, code in enumerate(codes.tolist()) if code in named]
-    return sorted(float(codes[place]) for place in sorted(known, key=lambda place: -counts[place])[:CUTS])
+    return sorted(float(codes[place]) for place in sorted(known, key=lambda place: -counts[place])[:most])
+
+
+def questions(slot: int, first: int, last: int, cuts: Sequence[float], kind: int) -> Path:
+    """Return the conditions on the values of some bins of a feature, given its cuts."""
+    if first == 0:
+        return ((Split(slot), True),)
+    if kind != Kind.NUMBER:
+        return ((Split(slot, codes=(cuts[first - 1],)), True),)
+    low = ((Split(slot, low=cuts[first - 2]), True),) if first > 1 else ()
+    high = ((Split(slot, low=cuts[last - 1]), False),) if last <= len(cuts) else ()
+    return (*low, *high)

@@ -21,16 +21,22 @@ RESTLESS = 2
 evidence.
 """
 
+STEP = 250
+"""Rows between levels that are kept. `Series.feed` ends where one is."""
+
+NO_TIME: Final = np.iinfo(np.int64).min
+"""Time of an event that has none."""
+
 STRONG = 0.03
 """Share of its limit from which on the wealth of a series is strong evidence."""
 
 _NUMBERS = 10_000  # that calibration keeps: wide streams calibrate on fewer rows
 _FEWEST = 60  # rows
-_STEP, _STEPS = 250, 5  # rows between levels that are kept, and how many of them
+_STEPS = 5  # levels of earlier rows that are kept
 _ORIGINS = ("origin", "level_origin")
 _TEXT = 2  # kind of a feature
 _BUDGET_ROWS = 100_000.0
-_SHARES = {"input": 0.5, "label": 0.1, "loss": 0.25, "reasoning": 0.15}  # of the budget
+_SHARES = {"input": 0.5, "label": 0.1, "loss": 0.25, "reasoning": 0.1, "local": 0.05}  # of the budget
 
 Floats = NDArray[np.float64]
 
@@ -187,7 +193,7 @@ class Series:
             Whether later rows are compared with these, too.
         """
         if learn:
-            most = _STEP - int(self.arrays["number"][0]) % _STEP
+            most = STEP - int(self.arrays["number"][0]) % STEP
             values, levels, events = values[:most], levels[:most], events[:most]
         limits = self._limits()
         for name in [*muted, *self._restless()]:
@@ -204,7 +210,7 @@ class Series:
             self.buffer = np.concatenate([self.buffer, values[:fed, self.calibrating]])
             if len(self.buffer) >= self._calibration_rows:
                 self._calibrate()
-        if learn and self.arrays["number"][0] % _STEP == 0:
+        if learn and self.arrays["number"][0] % STEP == 0:
             now = np.stack([self.arrays["robust"], self.arrays["variance"]])
             self.earlier = np.concatenate([self.earlier, now[np.newaxis]])[-_STEPS:]
             self.rows_of_earlier = [*self.rows_of_earlier, first_row + int(fed)][-_STEPS:]
@@ -272,6 +278,11 @@ class Series:
         """Return the summed wealth of the bets of a series above which it raises an alarm."""
         prefix, place = self._place(name)
         return float(self._limits()[prefix != ""][place] / self.arrays[prefix + "block"][place])
+
+    @property
+    def need_of_cell(self) -> float:
+        """Wealth of a bet on the loss at some values of one feature above which it raises an alarm."""
+        return _BUDGET_ROWS / self.budget * max(1, self.width) / _SHARES["local"]
 
     def starts(self, name: Name) -> NDArray[np.int64]:
         """Return the first rows of the change that strong bets suggest, each with the number and time of its event.

@@ -124,6 +124,8 @@ def _what(judgement: Judgement) -> tuple[str, str]:
             return "the shares of the labels changed", ""
         case "model_replaced":
             return "the model got worse, or the labels changed in a way that no single feature shows,", ""
+        case "segment_worse":
+            return f"the loss rose for some values of {_names(features)}", ""
         case "reasoning_moved":
             as_before = "the inputs" if judgement.rule == UNLABELLED else "inputs and labels"
             return f"the model relies differently on {_names(features)}", f", although {as_before} are as before"

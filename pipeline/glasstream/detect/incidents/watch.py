@@ -26,18 +26,19 @@ from glasstream.base.draws import stream_key
 from glasstream.base.form import Count
 from glasstream.detect.incidents.advice import advise, of_model, replaced
 from glasstream.detect.incidents.alarm import GATHERED, GROWN, JUDGED_AGAIN, NORMAL, QUIET, Alarm, Floats
+from glasstream.detect.incidents.local import SEGMENT_WORSE, Decision, LocalRises, Rise
 from glasstream.detect.incidents.losses import Losses
 from glasstream.detect.incidents.past import Past
 from glasstream.detect.incidents.recent import Recent, Saved, Texts
 from glasstream.detect.incidents.replacement import VERDICT, Replacement
-from glasstream.detect.incidents.series import Name, Series, SeriesMeta
+from glasstream.detect.incidents.series import NO_TIME, Name, Series, SeriesMeta
 from glasstream.detect.incidents.summary import of_replacement, summary
 from glasstream.detect.incidents.verdict import Judgement, Sample, judge, series_changed
 from glasstream.detect.incidents.watching import until_due, watched
 from glasstream.detect.incidents.where import Of, locate
 from glasstream.detect.incidents.where import Sample as Around
 from glasstream.events.features import NAMED_SLOTS, Kind
-from glasstream_topics.incidents import UNLABELLED, Incident, Onset, Where
+from glasstream_topics.incidents import UNLABELLED, Advice, Affected, Evidence, Incident, Onset, Where
 from glasstream_topics.watching import Watching
 
 _LASTING = 1_200
@@ -51,7 +52,6 @@ _OF_DATA = ("feature_broken", "feature_alive", "data_moved", "labels_shifted")
 """Verdicts on incidents that another change of the data ends."""
 _STANDARD_ERRORS = 2.0
 _TEXT: Final = int(Kind.TEXT)
-_NO_TIME = np.iinfo(np.int64).min
 _OF: Final = "incidents"
 
 
@@ -64,6 +64,7 @@ class _Meta(SeriesMeta, forbid_unknown_fields=True, kw_only=True):
     past: Past
     losses: Losses
     texts: Saved
+    local: Rise | None
     alarm: dict[str, Any] | None = None
     replacement: dict[str, Any] | None = None
 
@@ -154,6 +155,8 @@ class IncidentWatch:
     """The loss of the newest rows."""
     recent: Recent = field(default_factory=Recent)
     """The newest rows, or those around the onset of what is judged."""
+    local: LocalRises = field(init=False)
+    """Rises of the loss in few rows, and the incident about one."""
     series: Series = field(init=False)
     alarm: Alarm | None = None
     """The open incident, or an alarm whose rows are being gathered."""
@@ -165,11 +168,15 @@ class IncidentWatch:
     def __post_init__(self) -> None:
         self._key = stream_key(self.seed, self.stream)
         self.series = Series(self.budget)
+        self.local = LocalRises(self.learns)
 
     @property
     def verdict(self) -> str | None:
         """Verdict of the open incident; None if no incident is open."""
         judgement = None if self.alarm is None else self.alarm.judgement
+        local = self.local.rise
+        if judgement is None and local is not None and local.number:
+            return SEGMENT_WORSE
         return None if judgement is None else judgement.verdict
 
     def update(self, rows: Rows) -> Iterator[Incident]:
@@ -184,7 +191,7 @@ class IncidentWatch:
         levels[:, 0] = rows.loss
         if rows.importance is not None:
             levels[:, 1 : 1 + rows.importance.shape[1]] = rows.importance
-        times = [_NO_TIME if time is None else time for time in rows.times or [None] * len(values)]
+        times = [NO_TIME if time is None else time for time in rows.times or [None] * len(values)]
         events = np.column_stack([rows.seqs, np.array(times, np.int64)])
         # blocks may hold names of further features, depending on where they are cut
         categories = [slot for slot, kind in enumerate(self.kinds) if kind == _TEXT][:NAMED_SLOTS] if rows.texts else ()
@@ -193,6 +200,7 @@ class IncidentWatch:
         while done < len(values):
             begin, alarm = done, self.alarm
             stage = self._stage
+            self.local.adopt(self.series, self.recent.texts)
             gathering = [one.until_due for one in (self.series, alarm, self.replacement) if one is not None]
             stop = min(len(values), done + min([*gathering, until_due(rows.first_row + done)]))
             part = slice(begin, stop)
@@ -206,13 +214,9 @@ class IncidentWatch:
                 learn=alarm is None,
             )
             done = begin + fed
-            self.losses.add(rows.first_row + begin, levels[begin:done, 0])
-            around = alarm.onset.row if alarm is not None and alarm.rows < JUDGED_AGAIN else None
-            self.recent.add(rows.first_row + begin, values[begin:done, 1:], levels[begin:done, 0], texts, around)
-            if alarm is None:
-                self.past.add(levels[begin:done, 0])
-            seq, time = events[done - 1].tolist()
-            now = _Now(rows.first_row + done - 1, seq, time, rows.loss_name)
+            fed_rows = slice(begin, done)
+            yield from self._keep(rows, fed_rows, values[fed_rows], levels[fed_rows, 0], events[fed_rows], texts)
+            now = _now(rows, events, done - 1, rows.first_row + done - 1)
             onset = None if over is None else self._onset(over, now)
             if over is not None and onset is not None and (alarm is None or onset.row > alarm.row):
                 yield from self._raise(over, onset, now)
@@ -229,6 +233,30 @@ class IncidentWatch:
                     self.replacement = None
             if self._stage != stage or until_due(now.row) == 1:
                 self._watching.append(self._watched(now))
+
+    def _keep(
+        self, rows: Rows, part: slice, values: Floats, losses: Floats, events: NDArray[np.int64], texts: Texts
+    ) -> Iterator[Incident]:
+        """Keep what later records need of a part of the rows, and watch its loss at values of single features.
+
+        The latter waits while an alarm is under way, which may be about the same change.
+        """
+        alarm, done = self.alarm, 0
+        around = alarm.onset.row if alarm is not None and alarm.rows < JUDGED_AGAIN else None
+        while done < len(losses):
+            begin, first_row, decision = done, rows.first_row + part.start + done, None
+            done = len(losses)
+            if alarm is None and self.labelled:
+                fed, decision = self.local.feed(
+                    first_row, values[begin:, 1:], losses[begin:], events[begin:], self.series.need_of_cell
+                )
+                done = begin + fed
+            self.losses.add(first_row, losses[begin:done])
+            self.recent.add(first_row, values[begin:done, 1:], losses[begin:done], texts, around)
+            if alarm is None:
+                self.past.add(losses[begin:done])
+            if decision is not None:
+                yield self._local(decision, _now(rows, events, done - 1, first_row + done - begin - 1))
 
     def taken(self) -> list[Watching]:
         """Return how the stream was watched, where it was due since the last call: at stated rows, and where an alarm
@@ -266,13 +294,14 @@ class IncidentWatch:
         seq, time
             Its event or, with `explain.unlabelled`, the first event with effects by the new model.
         """
-        now = _Now(row, seq, _NO_TIME if time is None else time, loss_name)
+        now = _Now(row, seq, NO_TIME if time is None else time, loss_name)
         moved = [Name("loss", 0)]
         if self.replacement is not None:
             yield self._replaced("normal", self.replacement, now)
         if self.alarm is not None and self.alarm.judgement is not None:
             yield replaced(self._record("normal", self.alarm, self.alarm.judgement, now))
             moved += [name for name in self.alarm.judgement.changed if name.side != "loss"]
+        yield from map(replaced, self._end_local(now))
         means, counts = self.series.arrays["mean"], self.series.arrays["number"]
         if self.labelled:
             self.replacement = Replacement.begun(self._next_number(), Onset(row, row, row, seq, time), means, counts)
@@ -353,7 +382,7 @@ class IncidentWatch:
         rows = [row for row, *_ in starts]
         margin = 3 * (now.row - first) // 4 + 5
         latest = now.row if over.side == "reasoning" else min(now.row, max(rows) + margin)  # importance is too noisy
-        return Onset(first, max(0, min(rows) - margin), latest, seq, None if time == _NO_TIME else time)
+        return Onset(first, max(0, min(rows) - margin), latest, seq, None if time == NO_TIME else time)
 
     def _compare(self, one: Alarm, now: _Now) -> Iterator[Incident]:
         """Judge an alarm or an incident by the gathered rows, or see whether the incident is over."""
@@ -367,6 +396,7 @@ class IncidentWatch:
                 judgement, of_the_model = None, False
             lasts = of_the_model and one.rows < _LASTING
             if judgement is not None and not lasts and self._confirmed(one, judgement):
+                yield from self._end_local(now)
                 one.number, one.judgement = self._next_number(), judgement
                 yield self._record("open", one, judgement, now)
             elif not lasts and not self._pending(one):
@@ -383,6 +413,34 @@ class IncidentWatch:
             one.quiet = one.quiet + 1 if _as_before(first, sample) else 0
             if one.quiet >= QUIET or one.rows >= NORMAL:
                 yield self._end("over" if one.quiet >= QUIET else "normal", one, first, now)
+
+    def _local(self, decision: Decision, now: _Now) -> Incident:
+        """Return a record about a rise of the loss in one segment."""
+        status, rise = decision
+        if status == "open":
+            self.local.open(rise, self._next_number(), self.names, self.recent.texts)
+        names, onset = [self.names[slot] for slot in rise.slots], rise.onset
+        judgement = Judgement(
+            verdict=SEGMENT_WORSE,
+            weight=1.0,
+            alternatives=[],
+            features=[Affected(name, None) for name in names],
+            evidence=[Evidence("loss", name, onset.row, round(rise.strength, 2), *rise.means) for name in names],
+            changed=[Name("loss", 0)],
+            gaps=[0.0],
+            rule="unknown",
+        )
+        rows = 0 if status == "open" else JUDGED_AGAIN
+        advice = advise(judgement, status, None, labelled=True, learns=self.learns, rows=rows)
+        losses = self.losses.means(onset.row)
+        return self._published(status, rise.number, judgement, now, onset, losses, rise.where, advice)
+
+    def _end_local(self, now: _Now) -> Iterator[Incident]:
+        """End what is known of rises in segments, because another incident begins, or another model."""
+        rise = self.local.rise
+        self.local.end()
+        if rise is not None and rise.number:
+            yield self._local(Decision("normal", rise), now)
 
     def _locate(self, one: Alarm, judgement: Judgement | None) -> None:
         """Note where the change is, if the rows until now show it."""
@@ -470,19 +528,33 @@ class IncidentWatch:
     def _record(self, status: str, one: Alarm, judgement: Judgement, now: _Now, muted: Sequence[int] = ()) -> Incident:
         _, after = self.losses.means(one.onset.row)
         newly = [self.names[slot] for slot in muted]
-        row, before, onset = now.row, one.before, one.onset
+        before, onset = one.before, one.onset
         recovered = self.losses.recovered(one.onset.row, before) if self.labelled and judgement.worse else None
         advice = advise(judgement, status, recovered, labelled=self.labelled, learns=self.learns, rows=one.rows)
         if not self.labelled:
             judgement, onset = _by_events(judgement, onset, now)
-            row, before, after = now.seq, None, None
+            before, after = None, None
+        return self._published(status, one.number, judgement, now, onset, (before, after), one.where, advice, newly)
+
+    def _published(
+        self,
+        status: str,
+        number: int,
+        judgement: Judgement,
+        now: _Now,
+        onset: Onset,
+        losses: tuple[float | None, float | None],
+        where: Where | None,
+        advice: Advice,
+        newly_muted: Sequence[str] = (),
+    ) -> Incident:
         return Incident(
             schema_version=3,
             epoch=self.epoch,
             stream=self.stream,
-            incident=one.number,
+            incident=number,
             status=status,
-            row=row,
+            row=now.row if self.labelled else now.seq,
             seq=now.seq,
             onset=onset,
             verdict=judgement.verdict,
@@ -490,13 +562,13 @@ class IncidentWatch:
             alternatives=judgement.alternatives,
             features=judgement.features,
             loss_name=now.loss_name,
-            loss_before=before,
-            loss_after=after,
-            summary=summary(judgement, onset, now.loss_name, before, after, newly, one.where),
+            loss_before=losses[0],
+            loss_after=losses[1],
+            summary=summary(judgement, onset, now.loss_name, *losses, newly_muted, where),
             evidence=judgement.evidence,
             rule=judgement.rule,
             muted=[self.names[slot] for slot in self.series.muted],
-            where=one.where,
+            where=where,
             advice=advice,
         )
 
@@ -504,6 +576,7 @@ class IncidentWatch:
         self.names, self.kinds = list(rows.names), [int(kind) for kind in rows.kinds]
         self.series.widen(self.kinds)
         self.recent.widen(len(self.names))
+        self.local.widen(self.kinds)
         if self.alarm is not None:
             self.alarm.widen(len(self.names))
         if self.replacement is not None:
@@ -522,6 +595,8 @@ class IncidentWatch:
         meta |= own
         meta["texts"], own = self.recent.state()
         arrays |= {f"recent.{name}": array for name, array in own.items()}
+        meta["local"], own = self.local.state()
+        arrays |= {f"local.{name}": array for name, array in own.items()}
         if self.alarm is not None:
             meta["alarm"], own = self.alarm.state()
             arrays |= {f"alarm.{name}": array for name, array in own.items()}
@@ -561,12 +636,19 @@ class IncidentWatch:
         self.incidents, self.past, self.losses = saved.incidents, saved.past, saved.losses
         self.series.restore(saved, arrays, row)
         self.recent.restore(saved.texts, form.part("recent.", arrays), self.kinds, row)
+        self.local.restore(saved.local, form.part("local.", arrays), self.kinds, row)
         width = len(self.names)
         if saved.alarm is not None:
             self.alarm = Alarm.restored(saved.alarm, form.part("alarm.", arrays), width, self.series.names)
         if saved.replacement is not None:
             own = form.part("replacement.", arrays)
             self.replacement = Replacement.restored(saved.replacement, own, width)
+
+
+def _now(rows: Rows, events: NDArray[np.int64], place: int, row: int) -> _Now:
+    """Return a row as the newest one, given the place of its event."""
+    seq, time = events[place].tolist()
+    return _Now(row, seq, time, rows.loss_name)
 
 
 def _by_events(judgement: Judgement, onset: Onset, now: _Now) -> tuple[Judgement, Onset]:

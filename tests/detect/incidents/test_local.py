@@ -1,0 +1,216 @@
+"""Rises of the loss in few rows: found and named, with true numbers, within the budget, however rows are cut."""
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import poisson
+
+from glasstream.base.errors import FrameError
+from glasstream.detect.incidents.local import _KNOWN, _MEMORY, LocalRises
+from glasstream.detect.incidents.series import Series
+from glasstream.detect.incidents.watch import IncidentWatch, Rows
+from glasstream_topics.incidents import Incident
+from tests.support.segment_rows import KINDS, NAMES, TEXTS, Floats, holds, inputs_of
+
+AT = 8_000
+
+
+def rows_of(inputs: Floats, losses: Floats, texts: Any = TEXTS) -> Rows:
+    count = len(losses)
+    rows = np.arange(count)
+    return Rows(0, rows, [1_000 * row for row in range(count)], NAMES, KINDS, inputs, np.zeros(count), [], losses,
+                "squared", None, texts)  # fmt: skip
+
+
+def stream(seed: int, rows: int, inside: Any, rise: float = 1.5, end: int | None = None) -> tuple[Floats, Floats]:
+    """Return inputs and losses, whose mean of 1 rises from row `AT` on in some rows."""
+    draws = np.random.default_rng(seed)
+    inputs = inputs_of(draws, rows)
+    since = (np.arange(rows) >= AT) & (np.arange(rows) < (end or rows))
+    return inputs, draws.exponential(size=rows) * (1.0 + rise * (inside(inputs) & since))
+
+
+def watched(rows: Rows, cuts: list[int] | None = None, learns: bool = False) -> list[Incident]:
+    watch = IncidentWatch("s", 0, 1, 0.5, learns=learns)
+    ends = [*(cuts or []), len(rows.loss)]
+    return [
+        one for begin, end in zip([0, *ends], ends, strict=False) for one in watch.update(rows.part(slice(begin, end)))
+    ]
+
+
+BOXES = {
+    "an interval": lambda x: (x[:, 1] >= 0.5) & (x[:, 1] < 0.58),
+    "an end": lambda x: x[:, 0] >= 1.3,
+    "a category": lambda x: x[:, 2] == 3.0,
+    "two categories": lambda x: (x[:, 2] == 3.0) | (x[:, 2] == 4.0),
+    "missing values": lambda x: np.isnan(x[:, 0]),
+}
+
+
+@pytest.mark.parametrize("box", BOXES)
+def test_a_rise_in_few_rows_is_found_and_the_segment_named(box: str) -> None:
+    inside = BOXES[box]
+    inputs, losses = stream(5, 26_000, inside, rise=2.0)
+    first, *_ = watched(rows_of(inputs, losses))
+    assert (first.verdict, first.status, first.row >= AT) == ("segment_worse", "open", True)
+    assert first.onset.earliest <= AT <= first.onset.latest
+    assert first.where is not None
+    (segment,) = first.where.segments
+    named = holds(segment.conditions, inputs)
+    assert (named & inside(inputs)).sum() >= 0.7 * named.sum()
+    assert (named & inside(inputs)).sum() >= 0.6 * inside(inputs).sum()
+    rows = np.arange(len(losses))
+    true = losses[named & (rows >= AT)].mean() - losses[named & (rows < AT)].mean()
+    assert segment.low is not None and segment.high is not None and segment.low - 0.2 <= true <= segment.high + 0.2
+    assert segment.text in first.summary
+
+
+def test_intervals_of_the_rise_hold_the_true_one_as_often_as_they_say() -> None:
+    hits = []
+    for seed in range(60):
+        inputs, losses = stream(100 + seed, 20_000, BOXES["a category"], rise=2.0)
+        for one in watched(rows_of(inputs, losses)):
+            if one.status == "open" and one.where is not None and one.where.segments[0].text == "text = t3":
+                segment = one.where.segments[0]
+                hits.append(segment.low <= 2.0 <= segment.high)  # type: ignore[operator]
+    assert len(hits) >= 40
+    assert np.mean(hits) >= 0.85
+
+
+def test_a_rise_everywhere_is_no_matter_of_a_segment() -> None:
+    inputs, losses = stream(6, 14_000, lambda x: np.ones(len(x), bool), rise=0.6)
+    found = watched(rows_of(inputs, losses))
+    assert found and "segment_worse" not in {one.verdict for one in found}
+
+
+def test_a_repaired_fault_is_over_and_a_lasting_one_becomes_normal() -> None:
+    inside = BOXES["a category"]
+    repaired = watched(rows_of(*stream(7, 40_000, inside, rise=2.0, end=13_000)))
+    lasting = watched(rows_of(*stream(7, 40_000, inside, rise=2.0)))
+    assert [(one.incident, one.status) for one in repaired] == [(1, "open"), (1, "over")]
+    assert [(one.incident, one.status) for one in lasting] == [(1, "open"), (1, "normal")]
+    assert repaired[1].row >= 13_000
+    actions = [one.advice.action for one in [*repaired, *lasting] if one.advice is not None]
+    assert actions == ["retrain", "none", "retrain", "retrain"]
+
+
+def test_a_model_that_learns_and_recovers_opens_no_incident() -> None:
+    inputs, losses = stream(10, 30_000, BOXES["a category"], rise=2.0, end=12_500)
+    assert watched(rows_of(inputs, losses))
+    assert not watched(rows_of(inputs, losses), learns=True)
+    inputs, losses = stream(10, 30_000, BOXES["a category"], rise=2.0)
+    assert {one.verdict for one in watched(rows_of(inputs, losses), learns=True)} == {"segment_worse"}
+
+
+def test_a_category_without_a_name_is_in_no_condition() -> None:
+    inputs, losses = stream(9, 24_000, BOXES["a category"], rise=2.0)
+    named = {2: {code: name for code, name in TEXTS[2].items() if code != 3}}
+    assert watched(rows_of(inputs, losses))
+    assert not watched(rows_of(inputs, losses, named))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_incidents_do_not_depend_on_how_rows_are_cut_or_on_a_successor(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    inside = BOXES[["an end", "a category", "an interval"][seed]]
+    rows = rows_of(*stream(10 + seed, 22_000, inside, rise=2.0, end=16_000))
+    whole = watched(rows)
+    assert {one.verdict for one in whole} >= {"segment_worse"}
+    assert watched(rows, np.unique(draws.integers(1, 22_000, 900)).tolist()) == whole
+    watch, found = IncidentWatch("s", 0, 1, 0.5, learns=False), []
+    ends = [*np.unique(draws.integers(1, 22_000, 25)).tolist(), 22_000]
+    for begin, end in zip([0, *ends], ends, strict=False):
+        found += watch.update(rows.part(slice(begin, end)))
+        successor = IncidentWatch("s", 0, 1, 0.5, learns=False)
+        successor.restore(*watch.state(), end - 1)
+        watch = successor
+    assert found == whole
+
+
+def test_false_alarms_of_cells_stay_within_the_budget() -> None:
+    """Losses with heavy tails that do not depend on the features: a tenth of the budget for 1,000,000 rows."""
+    alarms, rows = 0, 50_000
+    for seed in range(20):
+        draws = np.random.default_rng(seed)
+        inputs, losses = inputs_of(draws, rows), draws.pareto(3.0, rows)
+        series, local = Series(50.0), LocalRises()
+        series.widen(KINDS)
+        series.arrays["edges"][1:, :4], series.arrays["used"][1:] = [-0.5, 0.5, 1.0, 2.0], 4
+        local.widen(KINDS)
+        local.adopt(series, TEXTS)
+        done, events = 0, np.zeros((rows, 2), np.int64)
+        while done < rows:
+            fed, _ = local.feed(done, inputs[done:], losses[done:], events[done:], series.need_of_cell)
+            done += fed
+            if local.rise is not None:
+                alarms += 1
+                local.end()
+    expected = 20 * rows / 100_000 * 50.0 * 0.05
+    assert alarms <= poisson.ppf(0.999, expected)
+
+
+def test_the_bets_are_those_of_a_plain_loop() -> None:
+    draws = np.random.default_rng(3)
+    rows = 3_000
+    inputs, losses = inputs_of(draws, rows), draws.exponential(size=rows)
+    series, local = Series(0.5), LocalRises()
+    series.widen(KINDS)
+    edges = [-0.5, 0.5, 1.0, 2.0]
+    series.arrays["edges"][1:, :4], series.arrays["used"][1:] = edges, 4
+    local.widen(KINDS)
+    local.adopt(series, TEXTS)
+    local.feed(0, inputs, losses, np.zeros((rows, 2), np.int64), np.inf)
+    cuts = [local.arrays["cuts"][slot, : local.arrays["used"][slot]].tolist() for slot in range(len(NAMES))]
+    past: dict[tuple[int, int], tuple[float, float, float, float]] = {}
+    whole, newest = (0.0, 0.0, 0.0), deque[float](maxlen=int(_MEMORY))
+    for x, loss in zip(inputs, losses, strict=True):
+        count, mean, variance = whole
+        if count >= _KNOWN:
+            loss = min(loss, mean + 8.0 * variance**0.5)
+        for slot, value in enumerate(x):
+            cell = 0 if np.isnan(value) else 1 + int(np.searchsorted(cuts[slot], value, "right"))
+            if KINDS[slot] and not np.isnan(value):
+                cell = 1 + cuts[slot].index(value) if value in cuts[slot] else 1 + len(cuts[slot])
+            n, m, v, wealth = past.get((slot, cell), (0.0, 0.0, 0.0, 0.0))
+            if n >= _KNOWN:
+                own = max(v**0.5, 0.25 * variance**0.5)
+                stake = min(0.3, 0.96 * own / m)
+                wealth = (wealth + 1.0) * max(0.04, 1.0 + stake * min(8.0, (loss - m) / own))
+            share = 1.0 / min(n + 1.0, _MEMORY)
+            step = loss - m
+            past[slot, cell] = (n + 1.0, m + share * step, (1.0 - share) * (v + share * step * step), wealth)
+        share = 1.0 / min(count + 1.0, _MEMORY)
+        step = loss - mean
+        whole = count + 1.0, mean + share * step, (1.0 - share) * (variance + share * step * step)
+        newest.append(loss)
+    for (slot, cell), numbers in past.items():
+        found = [local.arrays[name][slot, cell] for name in ("rows", "mean", "variance", "wealth")]
+        assert found == pytest.approx(numbers, rel=1e-9), (slot, cell)
+    assert local.arrays["rows"].sum() == sum(numbers[0] for numbers in past.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"slot": 9}, "features with bins"),
+        ({"chosen": [1, 0]}, "features with bins"),
+        ({"bin": 17}, "bins up to"),
+        ({"box": [2, 1]}, "a box of 6 numbers"),
+        ({"box": [2, 3, 1, -1, 0, 0]}, "intervals"),
+        ({"box": [9, 1, 1, -1, 0, 0]}, "intervals"),
+        ({"box": []}, "a box of an incident"),
+        ({"where": None}, "the segment"),
+        ({"rows": 10_001}, "10000"),
+    ],
+)
+def test_a_forged_rise_is_refused(change: dict[str, Any], error: str) -> None:
+    inputs, losses = stream(9, 18_000, BOXES["a category"], rise=2.0)
+    watch = IncidentWatch("s", 0, 1, 0.5, learns=False)
+    (record,) = watch.update(rows_of(inputs, losses))
+    meta, arrays = watch.state()
+    assert record.verdict == "segment_worse" and meta["local"]["number"] == 1
+    meta["local"] |= change
+    with pytest.raises(FrameError, match=error):
+        IncidentWatch("s", 0, 1, 0.5).restore(meta, arrays, 17_999)
