@@ -425,7 +425,7 @@ def graded(record: Incident | None, fault: Fault, names: set[str]) -> str:
         return "missed"
     if SAME_RULE in record.summary and not fault.holds:
         return "wrong"
-    if record.verdict == "unclear":
+    if record.verdict in ("unclear", "segment_worse"):
         return "partly"
     if fault.of in ("label", "rows"):
         if record.verdict in fault.verdicts:

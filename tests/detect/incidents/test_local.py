@@ -1,6 +1,6 @@
 """Rises of the loss in few rows: found and named, with true numbers, within the budget, however rows are cut."""
 
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from glasstream.detect.incidents.local import _KNOWN, _MEMORY, LocalRises
 from glasstream.detect.incidents.series import Series
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
 from glasstream_topics.incidents import Incident
+from glasstream_topics.record import refuse_non_finite
+from tests.support.extremes import forged
 from tests.support.segment_rows import KINDS, NAMES, TEXTS, Floats, holds, inputs_of
 
 AT = 8_000
@@ -214,3 +216,35 @@ def test_a_forged_rise_is_refused(change: dict[str, Any], error: str) -> None:
     meta["local"] |= change
     with pytest.raises(FrameError, match=error):
         IncidentWatch("s", 0, 1, 0.5).restore(meta, arrays, 17_999)
+
+
+def step_of(watch: IncidentWatch) -> str:
+    rise = watch.local.rise
+    return "none" if rise is None else "locate" if not rise.box else "open" if rise.number else "confirm"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("step", ["none", "locate", "confirm", "open"])
+def test_a_state_with_an_extreme_number_anywhere_is_refused_or_goes_on(step: str) -> None:
+    """It goes on with records that can be written, and with a state that can be resumed."""
+    rows = rows_of(*stream(9, 24_000, BOXES["a category"], rise=2.0))
+    watch, end = IncidentWatch("s", 0, 1, 0.5, learns=False), 0
+    while end < AT or step_of(watch) != step:
+        list(watch.update(rows.part(slice(end, end + 100))))
+        end += 100
+    meta, arrays = watch.state()
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    outcomes, own = Counter[str](), {name: array for name, array in arrays.items() if name.startswith("local.")}
+    for what, damaged in forged(own):
+        watch = IncidentWatch("s", 0, 1, 0.5, learns=False)
+        try:
+            watch.restore(meta, {**arrays, **damaged}, end - 1)
+        except FrameError:
+            outcomes["refused"] += 1
+            continue
+        for one in watch.update(rows.part(slice(end, end + 4_000))):
+            refuse_non_finite(what, one)
+        IncidentWatch("s", 0, 1, 0.5, learns=False).restore(*watch.state(), end + 3_999)
+        outcomes["went on"] += 1
+    assert outcomes["refused"] > 100 and outcomes["went on"] > 100

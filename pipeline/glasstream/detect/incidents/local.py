@@ -538,6 +538,8 @@ class LocalRises:
         form.expect(((found["used"] < 0) == (found["edged"] < 0)).all(), "bins with edges", found["used"], _OF)
         newest = found["start"].max(initial=0)
         form.expect(newest <= row, f"bets that began up to row {row}", newest, _OF)
+        seqs = found["origin"][..., 0]
+        form.expect(seqs.min(initial=0) >= 0, "events from 0 on as origins", seqs.min(initial=0), _OF)
         whole = found["whole"]
         form.expect(0 <= whole[0] <= MOST and whole[2] >= 0, "rows and a variance", whole, _OF)
         if rise is not None:
@@ -546,6 +548,9 @@ class LocalRises:
         m = len(rise.chosen) if rise is not None and locating else 0
         sizes = {"features": len(kinds) if locating else 0, "pairs": m * (m - 1) // 2}
         located = form.read(_LOCATED, arrays, _OF, **sizes)
+        for name, array in located.items():
+            fits = (array[..., [0, 2]] >= 0).all() and (np.abs(array[..., :2]) <= LARGEST_SUM).all()
+            form.expect(fits, f"rows, sums and squares of {name}", array, _OF)
         self.kinds, self.rise, self.arrays, self.located = list(kinds), rise, found, located
 
 
