@@ -553,11 +553,35 @@ def graded_fault(fault: Fault, scene: Scene, task: tuple[str, str, str, int, flo
     last = next((one for one in reversed(opened) if one.incident == opened[0].incident), None)
     worse = float(rows.loss[at:].mean()) >= usual.high_loss
     matters = worse or fault.of == "rows" or fault.holds or moved(scene, after, fault) >= 0.1
+    grade = graded(last, fault, broken(scene, fault), label_gap(rows, at))
     return Grade(
-        fault.kind, fault.severity, name, order, model, seed, graded(last, fault, broken(scene, fault)), matters,
+        fault.kind, fault.severity, name, order, model, seed, grade, matters,
         opened[0].row - AT if opened else None, last is not None and false_loss(last, rows, at),
         "" if last is None else last.summary, noticeable(rows, at, name, seed, budget),
     )  # fmt: skip
+
+
+def label_gap(rows: Rows, at: int) -> float:
+    """Return by how much labels at equal values differ since a row: the largest of all features.
+
+    It is the root mean square of the differences of mean labels in 16 bins, less what chance adds to it, in standard
+    deviations of the labels.
+    """
+    spread, largest = float(rows.target[:at].std()) or 1.0, 0.0
+    for column in rows.inputs.T:
+        edges = np.unique(np.nanquantile(column[:at], np.linspace(0.0, 1.0, 17)[1:-1])) if len(column) else []
+        places = np.where(np.isnan(column), 0, 1 + np.searchsorted(edges, column, "right"))
+        counts = np.array([np.bincount(part, minlength=20) for part in (places[:at], places[at:])])
+        sums = np.array(
+            [np.bincount(places[side], rows.target[side], minlength=20) for side in (slice(0, at), slice(at, None))]
+        )
+        use = (counts >= 20).all(axis=0)
+        if use.any():
+            means, weights = sums[:, use] / counts[:, use], counts[1, use] / counts[1, use].sum()
+            chance = (1.0 / counts[:, use]).sum(axis=0)
+            square = float((weights * (((means[1] - means[0]) / spread) ** 2 - chance)).sum())
+            largest = max(largest, square)
+    return largest**0.5
 
 
 def noticeable(rows: Rows, at: int, name: str, seed: int, budget: float) -> bool:

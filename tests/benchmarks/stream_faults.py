@@ -9,8 +9,8 @@ right
 partly
     Nothing is false, but the verdict or the feature is vague.
 wrong
-    The record states something false: another cause, a feature that is as before, a wrong factor, or that the labels
-    follow the same rule although they do not.
+    The record states something false: another cause, a feature that is as before, a wrong factor, or that labels at
+    equal values are as before, within 0.3 standard deviations, although they are not.
 missed
     No incident began after the change.
 
@@ -38,7 +38,7 @@ DESIGN_KINDS: Final = (
     "lagged", "garbage share", "label noise", "labels flipped", "drawn anew",
 )  # fmt: skip
 
-_MATTERS: Final = 0.3  # spreads
+_MATTERS: Final = 0.3  # spreads, or standard deviations of labels
 _SENTINEL: Final = -999.0
 _OF_THE_DATA: Final = ("feature_broken", "feature_alive", "data_moved")
 _FALSE_OF_LABELS: Final = ("feature_broken", "feature_alive", "model_replaced", "reasoning_moved")
@@ -133,7 +133,7 @@ class Fault(NamedTuple):
     """Right words for what happened to the feature."""
     factor: float | None = None
     holds: bool = False
-    """Whether the labels follow the same rule as before."""
+    """Whether the labels follow the same rule of the inputs as before."""
 
 
 def _lagged(rows: int) -> Callable[[Scene], list[Row]]:
@@ -387,7 +387,6 @@ FAULTS: Final = (
 """All faults."""
 
 KINDS: Final = tuple(dict.fromkeys(fault.kind for fault in FAULTS))
-SAME_RULE: Final = "follow the same rule as before"
 
 
 def broken(scene: Scene, fault: Fault) -> set[str]:
@@ -419,11 +418,19 @@ def moved(scene: Scene, after: Sequence[Row], fault: Fault) -> float:
     return share
 
 
-def graded(record: Incident | None, fault: Fault, names: set[str]) -> str:
-    """Return "right", "partly", "wrong" or "missed" for the last verdict on the first incident after a fault."""
+def graded(record: Incident | None, fault: Fault, names: set[str], gap: float) -> str:
+    """Return "right", "partly", "wrong" or "missed" for the last verdict on the first incident after a fault.
+
+    Parameters
+    ----------
+    names
+        The features that the fault touches.
+    gap
+        Largest difference of the labels at equal values of a feature, in standard deviations.
+    """
     if record is None:
         return "missed"
-    if SAME_RULE in record.summary and not fault.holds:
+    if record.verdict == "data_moved" and record.rule == "same" and gap >= _MATTERS and not fault.holds:
         return "wrong"
     if record.verdict in ("unclear", "segment_worse"):
         return "partly"
@@ -431,6 +438,8 @@ def graded(record: Incident | None, fault: Fault, names: set[str]) -> str:
         if record.verdict in fault.verdicts:
             return "right"
         return "wrong" if record.verdict in _FALSE_OF_LABELS else "partly"
+    if record.verdict == "concept_moved" and {one.feature for one in record.features} <= names:
+        return "partly"  # the sentence says that the rule of the labels changed or this feature is broken
     if record.verdict not in _OF_THE_DATA:
         partly = fault.holds and record.verdict == "labels_shifted"  # rows drawn anew have other labels, too
         return "partly" if partly else "wrong"

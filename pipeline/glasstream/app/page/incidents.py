@@ -23,7 +23,7 @@ ADVICE: Final[Mapping[str, str]] = {
     ),
     "data_moved": (
         "Find out why the inputs differ: a new population, season or source, or a fault that changes a part of the "
-        "values. If the labels follow the same rule as before, no immediate action is needed. If that is not known "
+        "values. If labels at equal values are as before, no immediate action is needed. If that is not known "
         "yet, watch the loss."
     ),
     "concept_moved": (

@@ -28,8 +28,20 @@ EDGES: Final = 16
 BINS: Final = 2 * EDGES + 2
 """Number of bins. Bin 0 is for missing values."""
 
-VALUE_BETS: Final = 10
+TILTS: Final = 10
 """Bets on a rank: up and down, gently, boldly and slightly; outwards and inwards; lowest and highest ranks."""
+
+CELLS: Final = 16
+"""Further bets on a rank: on each of so many equal parts of its range."""
+
+VALUE_BETS: Final = TILTS + CELLS
+"""All bets on a rank."""
+
+CELL_BLOCKS: Final = 16
+"""Number of blocks after which bets on cells are played."""
+
+STARTS: Final = TILTS + CELLS / CELL_BLOCKS
+"""Number of times that bets on a rank are begun at each block, on average."""
 
 LEVEL_BETS: Final = 6
 """Bets on a level: three sizes upwards, and the same downwards."""
@@ -68,6 +80,8 @@ _LEAST = 0.04
 _TAIL = 0.02
 _TAIL_BET = 0.1
 _SLIGHTLY = 0.15
+_CELL_BET = 0.1
+_HIT, _MISS = 1.0 + _CELL_BET * (CELLS - 1.0), 1.0 - _CELL_BET
 _UPWARDS, _BOTH_WAYS = 0.3, 0.12  # stake per standard deviation
 _PURPOSE = int(Purpose.INCIDENT)
 
@@ -99,6 +113,11 @@ def _rank(place, counts, draw):  # type: ignore[no-untyped-def]
 
 
 @bare_kernel
+def _cell_of(rank):  # type: ignore[no-untyped-def]
+    return min(CELLS - 1, int(rank * CELLS))
+
+
+@bare_kernel
 def factor_of(bet, rank):  # type: ignore[no-untyped-def]
     """Return the factor by which a bet on a rank multiplies its wealth. Its mean over uniform ranks is 1."""
     v = 2.0 * rank - 1.0
@@ -118,6 +137,8 @@ def factor_of(bet, rank):  # type: ignore[no-untyped-def]
         return 1.0 + _SLIGHTLY * v
     if bet == 9:
         return 1.0 - _SLIGHTLY * v
+    if bet >= TILTS:
+        return _HIT if _cell_of(rank) == bet - TILTS else _MISS
     hit = rank < _TAIL if bet == 6 else rank > 1.0 - _TAIL
     return 1.0 + _TAIL_BET * (1.0 / _TAIL - 1.0) if hit else 1.0 - _TAIL_BET
 
@@ -139,6 +160,27 @@ def _play_block(product, rows, bets, wealth, best, start, row):  # type: ignore[
         wealth[bet], best[bet], start[bet] = _play(wealth[bet], best[bet], start[bet], row, factor)
         together += wealth[bet]
         product[bet] = 1.0
+    return together
+
+
+@bare_kernel
+def _play_cells(product, cells, wealth, best, start, row):  # type: ignore[no-untyped-def]
+    """Play the bets of a series on cells, whose products have hits only, empty them, and return the summed wealth.
+
+    Parameters
+    ----------
+    cells
+        (2,) rows and blocks since they were played.
+    """
+    together, missed, power = 0.0, _MISS ** cells[0], cells[1] / cells[0]
+    for bet in range(TILTS, VALUE_BETS):
+        factor = product[bet] * missed
+        if power < 1.0:
+            factor **= power
+        wealth[bet], best[bet], start[bet] = _play(wealth[bet], best[bet], start[bet], row, factor)
+        together += wealth[bet]
+        product[bet] = 1.0
+    cells[0] = cells[1] = 0
     return together
 
 
@@ -263,8 +305,8 @@ def raise_to_members(block, members, s):  # type: ignore[no-untyped-def]
 @bare_kernel
 def feed(  # type: ignore[no-untyped-def]
     first_row, values, levels, learn, key, limits, level_limits,
-    edges, used, counts, risk, answer, seen, open_sums, squares, block, members, gathered, last, runs, product, wealth,
-    best, start, mean, robust, variance, number, level_open_sums, level_squares, level_block, level_gathered,
+    edges, used, counts, risk, answer, seen, open_sums, squares, block, members, gathered, cells, last, runs, product,
+    wealth, best, start, mean, robust, variance, number, level_open_sums, level_squares, level_block, level_gathered,
     level_product, level_wealth, level_best, level_start,
 ):  # fmt: skip
     """Feed rows to all series until one of them exceeds its limit.
@@ -312,8 +354,11 @@ def feed(  # type: ignore[no-untyped-def]
                 place = bin_of(value, edges[s], used[s])
                 rank = _rank(place, counts[s], uniform(key, row, _PURPOSE, s))
                 gathered[s] += 1
-                for bet in range(VALUE_BETS):
+                cells[s, 0] += 1
+                for bet in range(TILTS):
                     product[s, bet] *= factor_of(bet, rank)
+                hit = TILTS + _cell_of(rank)
+                product[s, hit] = min(product[s, hit] * (_HIT / _MISS), MOST_WEALTH)
                 if learn:
                     counts[s, place] += 1.0
                     counts[s, BINS] += 1.0
@@ -324,7 +369,10 @@ def feed(  # type: ignore[no-untyped-def]
                     add_to_sums(v, seen[s], np.inf, open_sums, squares, s, 0)
                     add_to_sums(v * v - 1.0 / 3.0, seen[s], np.inf, open_sums, squares, s, SCALES)
                 if gathered[s] >= block[s]:
-                    together = _play_block(product[s], block[s], VALUE_BETS, wealth[s], best[s], start[s], row)
+                    together = _play_block(product[s], block[s], TILTS, wealth[s], best[s], start[s], row)
+                    cells[s, 1] += 1
+                    if cells[s, 1] == CELL_BLOCKS:
+                        together += _play_cells(product[s], cells[s], wealth[s], best[s], start[s], row)
                     beyond = together * block[s] / limits[s]
                     if beyond > furthest:
                         over, furthest = s, beyond

@@ -71,6 +71,11 @@ class Histogram(NamedTuple):
         rows = float(counts.sum())
         return rows >= _FEWEST and bool((counts <= _CROWDED * rows * np.maximum(self.shares, 1.0 / BINS)).all())
 
+    def beyond(self, values: NDArray[np.float64]) -> float:
+        """Return the share of values below the lowest edge or above the highest: these are not told apart."""
+        shares = self.shares_of(values)
+        return float(shares[1] + shares[2 * len(self.edges) + 1]) if len(self.edges) else 1.0
+
     def quantile(self, share: float) -> float:
         """Return the edge nearest to a quantile of the values that are not missing; 0 if all are missing."""
         present = np.cumsum(self.counts[1:])

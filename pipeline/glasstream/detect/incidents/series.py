@@ -57,6 +57,7 @@ _VALUES: Final = {
     "block": Field("i8", ("values",), 1, betting.LONGEST, start=1),
     "members": Field("i8", ("values", 2), -1, MOST, start=-1),
     "gathered": Field("i8", ("values",), 0, betting.LONGEST),
+    "cells": Field("i8", ("values", 2), 0, MOST),
     "last": Field("f8", ("values",), -FINITE, FINITE, missing=True, start=np.nan),
     "runs": Field("i8", ("values", 2), -MOST, MOST),
     "product": Field("f8", _BETS, 0.0, _WEALTH, start=1),
@@ -293,6 +294,8 @@ class Series:
         best, start = self.arrays[prefix + "best"][place], self.arrays[prefix + "start"][place]
         order = np.argsort(-best, kind="stable")
         won = order[best[order] > max(1.0, float(best.max()) ** 0.5)]
+        if not prefix and (won < betting.TILTS).any():
+            won = won[won < betting.TILTS]  # the start of a bet on a cell is known to a window of blocks
         return np.column_stack([start[won], self.arrays[prefix + "origin"][place, won]])
 
     def forget_bets(self, of: Iterable[Name] | None = None) -> None:
@@ -418,6 +421,8 @@ class Series:
         form.expect(len(self.buffer) < most, f"fewer than {most} rows of a calibration", len(self.buffer), _OF)
         inside = np.arange(1, betting.EDGES) < used[:, np.newaxis]
         form.expect((np.diff(edges) > 0)[inside].all(), "edges in ascending order", edges, _OF)
+        blocks = self.arrays["cells"][:, 1]
+        form.expect((blocks < betting.CELL_BLOCKS).all(), f"fewer than {betting.CELL_BLOCKS} blocks", blocks, _OF)
         counts = self.arrays["counts"]
         wrong = counts[:, : betting.BINS].sum(axis=1) != counts[:, betting.BINS]
         form.expect(not wrong.any(), "as many values of a series as in all its bins", np.flatnonzero(wrong), _OF)
@@ -455,7 +460,7 @@ class Series:
         values[0] = rows / _SHARES["label"]
         levels = np.full(1 + self.width, rows * d / _SHARES["reasoning"])
         levels[0] = rows / _SHARES["loss"] / 2  # half of its bets play
-        return values * betting.VALUE_BETS, levels * betting.LEVEL_BETS
+        return values * betting.STARTS, levels * betting.LEVEL_BETS
 
     def _name(self, place: int) -> Name | None:
         """Return the series at a place that `glasstream.detect.incidents.betting.feed` found."""
@@ -478,6 +483,8 @@ class Series:
     def _forget_bets(self, prefix: str, which: slice) -> None:
         for name, fresh in (("wealth", 0.0), ("best", 1.0), ("product", 1.0), ("gathered", 0)):
             self.arrays[prefix + name][which] = fresh
+        if not prefix:
+            self.arrays["cells"][which] = 0
 
     @property
     def _calibration_rows(self) -> int:

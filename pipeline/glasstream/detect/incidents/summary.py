@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glasstream.detect.incidents.verdict import BROKEN, Judgement
+from glasstream.detect.incidents.verdict import BROKEN, MATTERS, Judgement
 from glasstream_topics.incidents import UNLABELLED, Affected, Evidence, Onset, Where
 
 _FAULTS = {
@@ -114,7 +114,9 @@ def _what(judgement: Judgement) -> tuple[str, str]:
             if judgement.rule == UNLABELLED:
                 return _listed(parts), ""
             if judgement.rule == "same":
-                return _listed(parts), ", and the labels follow the same rule as before"
+                return _listed(
+                    parts
+                ), f", and labels at equal values are as before (within {MATTERS} standard deviations)"
             return _listed(parts), ", and whether the rule of the labels changed is not known yet"
         case "concept_moved":
             if len(features) == 1 and features[0].fault is None:

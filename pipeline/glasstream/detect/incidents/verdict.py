@@ -33,6 +33,8 @@ LOST, REDISTRIBUTED = 0.1, 0.6
 BROKEN: Final = ("swapped", "scaled", "constant", "missing")
 """Faults that no change of the world explains."""
 
+MATTERS: Final = 0.3
+"""Standard deviations by which labels at equal values differ if it matters."""
 KNOWN = 30
 """Number of values before an incident above which later ones are compared with them."""
 SAME = 1.63
@@ -40,6 +42,7 @@ SAME = 1.63
 exceed it."""
 _LOOKS = 8  # about how often the rows after an alarm are compared
 _LIKE = 0.2  # share of a distance that a swap may leave unexplained
+_BEYOND = 0.3  # largest share of the values of a feature beyond the edges of the one that it may have become
 _BETTER = 0.5  # of the distance to another feature, from which on values are not those of that feature
 _MORE = 2.0  # times the distance of its features, from which on the difference of a pair is what changed
 _CLEARLY = 50.0  # odds of a swap, for each pair that could be one: the shares of two values alone never reach them
@@ -47,7 +50,6 @@ _RISE, _RISE_OF_STRONG, _RISE_OF_LOSS = 3.5, 2.0, 1.0  # standard errors of a me
 
 _CHANCE = 1e-3  # that values or labels which are as before look as if they were not
 _IN_A_BIN = 5  # fewest rows of a bin that is compared
-_MATTERS = 0.3  # standard deviations by which labels at equal values differ if it matters
 _NINE_OF_TEN = 1.28  # standard errors: a difference that matters is found in nine of ten cases
 _KNOWN_SHARE = 0.98  # of the values lies in bins that are compared, if the labels follow the same rule
 _NEAR = 0.25  # standard deviations of single rows, by which the loss may differ from the expected one
@@ -349,6 +351,8 @@ def _swaps(sample: Sample, changes: _Changes, named: Collection[tuple[str, str |
         if worst >= min(like, _BETTER * max(distance[j], distance[k])):
             continue
         befores, values = [sample.inputs[one] for one in (j, k)], [sample.values[:, one] for one in (j, k)]
+        if max(befores[0].beyond(values[1]), befores[1].beyond(values[0])) > _BEYOND:
+            continue
         if exchange.log_odds(befores, values, labels) > least_odds:
             fits.append((worst, j, k))
     return _partners(fits)
@@ -450,7 +454,7 @@ def _answers(sample: Sample, changes: _Changes) -> _Answers:
             limit = float(chdtri(freedom, chance))
             differs |= statistic > limit
             known = now[use].sum() >= _KNOWN_SHARE * now.sum()
-            found |= bool(known and float((1.0 / errors).sum()) / block * _MATTERS**2 >= _noncentrality(limit, freedom))
+            found |= bool(known and float((1.0 / errors).sum()) / block * MATTERS**2 >= _noncentrality(limit, freedom))
         if differs:
             other.append(j)
         powerful &= found
@@ -479,10 +483,11 @@ def _rule(sample: Sample, changes: _Changes, answers: _Answers) -> Rule:
 
 
 def _as_expected(sample: Sample, changes: _Changes) -> bool:
-    """Return whether the loss is surely near what the changes of the data explain."""
+    """Return whether the loss is surely near what the changes of the data explain, and not surely above it."""
     level = sample.loss._replace(before=_expected(sample, changes))
     error = level.spread / np.sqrt(level.rows)
-    return bool(abs(level.after - level.before) + 2.0 * error <= _NEAR * level.spread)
+    near = abs(level.after - level.before) + 2.0 * error <= _NEAR * level.spread
+    return bool(near and level.rise <= _RISE)
 
 
 def _with_other_shares(answers: Floats, rows: NDArray[np.int64], sample: Sample, labels: exchange.Labels) -> Floats:

@@ -48,8 +48,6 @@ _BACK = 0.5
 _MORE_OF_REASONING = 3.0
 """log10 by which the evidence of an alarm about importance must have grown, at every look."""
 _DATA = ("input", "pair", "label")
-_OF_DATA = ("feature_broken", "feature_alive", "data_moved", "labels_shifted")
-"""Verdicts on incidents that another change of the data ends."""
 _STANDARD_ERRORS = 2.0
 _TEXT: Final = int(Kind.TEXT)
 _OF: Final = "incidents"
@@ -351,8 +349,8 @@ class IncidentWatch:
         names, one = self.series.names, self.alarm
         of_levels = [name for name in names if name.side in ("loss", "reasoning")]
         if one.judgement is not None:
-            if one.rows < JUDGED_AGAIN or one.judgement.verdict not in _OF_DATA:
-                return names
+            if one.rows < JUDGED_AGAIN or one.judgement.verdict == "concept_moved":
+                return names  # all features are about to start over
             pairs = [name for name in names if name.side == "pair"]
             return [*one.judgement.changed, *one.pending, *pairs, *of_levels]
         if one.side == "reasoning":
