@@ -37,9 +37,6 @@ from glasstream.detect.incidents.where import Split, conditions_of, in_words
 from glasstream.events.features import Kind
 from glasstream_topics.incidents import Onset, Segment, Where
 
-SEGMENT_WORSE: Final = "segment_worse"
-"""The verdict."""
-
 CUTS: Final = EDGES
 """Most cuts between the bins of a feature, or categories that have a bin of their own."""
 

@@ -1,11 +1,15 @@
 """One sentence about an incident."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from glasstream.detect.incidents.verdict import BROKEN, MATTERS, Judgement
-from glasstream_topics.incidents import UNLABELLED, Affected, Evidence, Onset, Where
+from glasstream_topics.incidents import UNLABELLED, Affected, Evidence, Onset, Segment, Where
+
+SEGMENT_WORSE: Final = "segment_worse"
+"""Verdict on a rise of the loss in one segment of the events."""
 
 _FAULTS = {
     "missing": "{} is often missing",
@@ -26,6 +30,8 @@ def summary(
     where: Where | None = None,
 ) -> str:
     """Return what happened, since when, what it did to the loss and where, and the features not watched any more."""
+    if judgement.verdict == SEGMENT_WORSE and where is not None:
+        return _of_segment(where.segments[0], onset, loss_name)
     what, more = _what(judgement)
     time = f" ({utc(onset.ts)})" if onset.ts is not None else ""
     parts = [f"{what} since row {onset.row:,}{time}{more}"]
@@ -42,6 +48,14 @@ def summary(
     if muted:
         parts.append(f"further moves of {_listed([*muted])} alone open no incident")
     return f"{'; '.join(parts)}."
+
+
+def _of_segment(segment: Segment, onset: Onset, loss_name: str) -> str:
+    """Return that the loss rose in one segment."""
+    time = f" ({utc(onset.ts)})" if onset.ts is not None else ""
+    what = f"the {_called(loss_name)} loss rose from {segment.loss_before:.3g} to {segment.loss_since:.3g}"
+    where = f"in {_percent(segment.share_since)} of the events since row {onset.row:,}{time}: {segment.text}"
+    return f"{what} {where}; elsewhere it rose by less than a quarter as much."
 
 
 def of_replacement(
@@ -126,8 +140,6 @@ def _what(judgement: Judgement) -> tuple[str, str]:
             return "the shares of the labels changed", ""
         case "model_replaced":
             return "the model got worse, or the labels changed in a way that no single feature shows,", ""
-        case "segment_worse":
-            return f"the loss rose for some values of {_names(features)}", ""
         case "reasoning_moved":
             as_before = "the inputs" if judgement.rule == UNLABELLED else "inputs and labels"
             return f"the model relies differently on {_names(features)}", f", although {as_before} are as before"

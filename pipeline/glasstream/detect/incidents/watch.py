@@ -26,13 +26,13 @@ from glasstream.base.draws import stream_key
 from glasstream.base.form import Count
 from glasstream.detect.incidents.advice import advise, of_model, replaced
 from glasstream.detect.incidents.alarm import GATHERED, GROWN, JUDGED_AGAIN, NORMAL, QUIET, Alarm, Floats
-from glasstream.detect.incidents.local import SEGMENT_WORSE, Decision, LocalRises, Rise
+from glasstream.detect.incidents.local import Decision, LocalRises, Rise
 from glasstream.detect.incidents.losses import Losses
 from glasstream.detect.incidents.past import Past
 from glasstream.detect.incidents.recent import Recent, Saved, Texts
 from glasstream.detect.incidents.replacement import VERDICT, Replacement
 from glasstream.detect.incidents.series import NO_TIME, Name, Series, SeriesMeta
-from glasstream.detect.incidents.summary import of_replacement, summary
+from glasstream.detect.incidents.summary import SEGMENT_WORSE, of_replacement, summary
 from glasstream.detect.incidents.verdict import Judgement, Sample, judge, series_changed
 from glasstream.detect.incidents.watching import until_due, watched
 from glasstream.detect.incidents.where import Of, locate
