@@ -173,8 +173,8 @@ class Segment(msgspec.Struct, frozen=True):
     text
         the conditions for people, such as `region = north and hour >= 15`.
     share_before, share_since
-        share of the rows before, and since the onset, that belong to it. With the verdict `segment_worse`, the former is
-        equal to the latter if the segment has conditions on two features.
+        share of the rows before, and since the onset, that belong to it. With the verdict `segment_worse` and
+        conditions on two features, the former is not known, and equal to the latter.
     loss_before, loss_since
         mean loss of these rows; null if there are none, or where `of` is `events`.
     low, high
