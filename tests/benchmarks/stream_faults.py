@@ -438,7 +438,7 @@ def graded(record: Incident | None, fault: Fault, names: set[str], gap: float) -
         if record.verdict in fault.verdicts:
             return "right"
         return "wrong" if record.verdict in _FALSE_OF_LABELS else "partly"
-    if record.verdict == "concept_moved" and {one.feature for one in record.features} <= names:
+    if record.verdict == "concept_moved" and len(record.features) == 1 and record.features[0].feature in names:
         return "partly"  # the sentence says that the rule of the labels changed or this feature is broken
     if record.verdict not in _OF_THE_DATA:
         partly = fault.holds and record.verdict == "labels_shifted"  # rows drawn anew have other labels, too

@@ -35,6 +35,9 @@ class LocalRises(Target):
             self.states.append((meta, {name: array.copy() for name, array in arrays.items()}))
             self.watch().restore(*self.states[-1], end - 1)
             begin = end
+        rises = [meta["local"] for meta, _ in self.states[:3]]
+        steps = [bool(rise["box"]) + bool(rise["number"]) for rise in rises]
+        assert steps == [0, 1, 2], "located, confirmed, open"
 
     def watch(self) -> IncidentWatch:
         return IncidentWatch("s", 0, 1, 0.5, learns=False)

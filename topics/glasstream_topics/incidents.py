@@ -103,7 +103,8 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
         `input`, `pair` (the difference of two features that are almost the same), `label`, `loss` or `reasoning`; later
         releases may add sides.
     feature
-        the feature of an input, or of an importance; the first one of a pair; null for label and loss.
+        the feature of an input, of an importance, or of the loss in a segment; the first one of a pair; null for the
+        label and for the loss of all rows.
     row
         first row of the change in this series.
     strength
@@ -174,7 +175,7 @@ class Segment(msgspec.Struct, frozen=True):
         the conditions for people, such as `region = north and hour >= 15`.
     share_before, share_since
         share of the rows before, and since the onset, that belong to it. With the verdict `segment_worse` and
-        conditions on two features, the former is not known, and equal to the latter.
+        conditions on two features, the former is not known and repeats the latter.
     loss_before, loss_since
         mean loss of these rows; null if there are none, or where `of` is `events`.
     low, high
@@ -206,7 +207,7 @@ class Where(msgspec.Struct, frozen=True):
     extent
         `segments`; `everywhere`: the loss rose in more than a few segments; or `unknown`.
     rows_before, rows_since
-        number of rows from which the numbers are computed. The segments were found with others.
+        number of rows from which the numbers are computed. Other rows chose the segments.
     change
         rise of the mean loss of these rows, or the share of the rows since that would have to move for the shares of
         all leaves of the tree to be as before.
@@ -298,9 +299,9 @@ class Incident(Shown, msgspec.Struct, frozen=True):
     evidence
         the series that changed, strongest first; at most 20.
     rule
-        whether the labels follow the same rule of the inputs as before: `same`, if enough rows show it; `other`;
-        `unknown`; or `unlabelled` for an incident in events without labels. Records of version 1 and of replaced models
-        lack it.
+        whether labels at equal values of the inputs are as before: `same`, if enough rows show that they differ by less
+        than 0.3 standard deviations; `other`; `unknown`; or `unlabelled` for an incident in events without labels.
+        Records of version 1 and of replaced models lack it.
     muted
         features that have moved so often that further moves of theirs open no incident. Records of version 1 and of
         replaced models lack it.

@@ -31,7 +31,7 @@ from glasstream.detect.incidents import lattice
 from glasstream.detect.incidents.betting import EDGES, FURTHEST, LONGEST, MOST_WEALTH
 from glasstream.detect.incidents.lattice import BOX, CANDIDATES, place_of
 from glasstream.detect.incidents.recent import Texts
-from glasstream.detect.incidents.segments import cuts_between, most_frequent, pairs_of, questions
+from glasstream.detect.incidents.segments import cuts_between, pairs_of, questions
 from glasstream.detect.incidents.series import NO_TIME, STEP, Series
 from glasstream.detect.incidents.where import Split, conditions_of, in_words
 from glasstream.events.features import Kind
@@ -225,7 +225,7 @@ class LocalRises:
     def adopt(self, series: Series, texts: Texts) -> None:
         """Take over the bins that the watch has made, and start the bets of these features over.
 
-        To be called wherever these may have changed. During a rise, bins stay.
+        To be called before rows are fed. Bins stay during a rise, and up to `STEP` rows longer.
 
         Parameters
         ----------
@@ -233,10 +233,9 @@ class LocalRises:
             Names of categories, by feature and code. A category without a name has no bin of its own.
         """
         arrays, width = self.arrays, len(self.kinds)
-        if self.rise is not None:
-            return
-        if series.arrays["number"][0] % STEP == 0:  # a row that does not depend on how blocks are cut
-            arrays["block"][0] = series.arrays["level_block"][0]
+        if self.rise is not None or series.arrays["number"][0] % STEP:
+            return  # `Series.feed` ends at these rows, however blocks are cut
+        arrays["block"][0] = series.arrays["level_block"][0]
         edges, edged = series.arrays["edges"][1 : 1 + width], series.arrays["used"][1 : 1 + width]
         moved = (edged >= 0) & ((edged != arrays["edged"]) | (edges != arrays["edges"]).any(axis=1))
         for slot in np.flatnonzero(moved).tolist():
@@ -244,9 +243,8 @@ class LocalRises:
             if self.kinds[slot] == Kind.NUMBER:
                 cuts = cuts_between(own, CUTS)
             else:
-                counts = series.arrays["counts"][1 + slot, 2 : 2 + 2 * len(own) : 2]
                 named = texts.get(slot, {}) if self.kinds[slot] == Kind.TEXT else (0.0, 1.0)
-                cuts = most_frequent(own, counts, named, CUTS)
+                cuts = [code for code in own.tolist() if code in named]
             arrays["edges"][slot], arrays["edged"][slot] = edges[slot], edged[slot]
             arrays["cuts"][slot], arrays["used"][slot] = 0.0, len(cuts)
             arrays["cuts"][slot, : len(cuts)] = cuts
@@ -285,11 +283,8 @@ class LocalRises:
 
     def open(self, rise: Rise, number: int, names: Sequence[str], texts: Texts) -> None:
         """Make an incident of a confirmed alarm. Later rows are looked at anew."""
-        rise.number, rise.rows, rise.means = (
-            number,
-            0,
-            (rise.since[0].mean - rise.since[0].rise, rise.since[0].mean),
-        )
+        here = rise.since[0]
+        rise.number, rise.means = number, (here.mean - here.rise, here.mean)
         rise.where = self._where(rise, names, texts)
         rise.begin_again()
 
@@ -297,6 +292,7 @@ class LocalRises:
         """End what is under way, and compare all bins with later rows only."""
         self._dismiss()
         self._begin_anew(slice(None))
+        self.arrays["whole"][:] = 0.0
 
     @property
     def _block(self) -> float:
@@ -338,10 +334,31 @@ class LocalRises:
         m = len(self.rise.chosen)
         self.located = form.empty(_LOCATED, features=len(self.kinds), pairs=m * (m - 1) // 2)
 
+    @property
+    def _known(self) -> NDArray[np.bool_]:
+        """(d, BINS) which bins have had enough rows for their mean loss to be known."""
+        return np.asarray(self.arrays["rows"] >= _KNOWN)
+
     def _means(self) -> Floats:
-        """Return (d, BINS) the mean loss in each bin: where a bet gains, that before it began to."""
-        gains = self.arrays["best"] > 1.0
-        return np.where(gains, self.arrays["then"], self.arrays["mean"])
+        """Return (d, BINS) the mean loss in each bin: where a bet gains, that before it began to.
+
+        Where it is not known, it is the mean of the bins where it is.
+        """
+        gains, known = self.arrays["best"] > 1.0, self._known
+        means = np.where(gains, self.arrays["then"], self.arrays["mean"])
+        rows = self.arrays["rows"] * known
+        whole = (rows * means).sum(axis=1, keepdims=True) / np.maximum(1.0, rows.sum(axis=1, keepdims=True))
+        return np.where(known, means, whole)
+
+    def _expected_of_two(self, means: Floats, first: int, second: int) -> Floats:
+        """Return (BINS, BINS) the loss that is expected in the cells of two features: two effects that add up.
+
+        It is not below the mean of any bin.
+        """
+        rows = self.arrays["rows"][first] * self._known[first]
+        whole = float((rows * means[first]).sum()) / max(1.0, float(rows.sum()))
+        least = min(means[first].min(), means[second].min())
+        return np.asarray(np.maximum(means[first][:, np.newaxis] + means[second] - whole, least))
 
     def _rows_until(self, mask: NDArray[np.bool_], missing: float) -> int:
         """Return how many rows it takes until so many of the mask are among them, at most all."""
@@ -379,19 +396,21 @@ class LocalRises:
 
     def _choose(self, rise: Rise) -> None:
         """Choose the segment whose excess is clearest: an interval, or a box of two features that is clearer still."""
-        used, categories, means = self.arrays["used"], self._categories, self._means()
-        singles = _excess_of(self.located["singles"], means)
+        used, categories, means, known = self.arrays["used"], self._categories, self._means(), self._known
+        singles = _excess_of(self.located["singles"] * known[:, :, np.newaxis], means)
         scores, bins, _ = lattice.best_intervals(singles, used, categories)
         slot = int(scores.argmax())
         if not scores[slot] > 0.0:
             self._dismiss()
             return
         rise.box, clearest = [slot, *bins[slot].tolist(), *_NO_BOX], float(scores[slot])
-        chosen = np.array(rise.chosen, np.int64)
-        firsts, seconds = (np.array([pair[k] for pair in pairs_of(rise.chosen)], np.int64) for k in (0, 1))
-        together = means[firsts][:, :, np.newaxis] + means[seconds][:, np.newaxis] - self._mean(rise.slot)
-        pairs = _excess_of(self.located["pairs"], together)
-        box_scores, boxes, _ = lattice.best_boxes(pairs, chosen, used, categories)
+        tables = self.located["pairs"].copy()
+        expected = np.zeros(tables.shape[:3])
+        for place, (first, second) in enumerate(pairs_of(rise.chosen)):
+            tables[place] *= (known[first][:, np.newaxis] & known[second])[:, :, np.newaxis]
+            expected[place] = self._expected_of_two(means, first, second)
+        pairs = _excess_of(tables, expected)
+        box_scores, boxes, _ = lattice.best_boxes(pairs, np.array(rise.chosen, np.int64), used, categories)
         for score, box, cells in zip(box_scores.tolist(), boxes.tolist(), pairs, strict=True):
             rise_of = float(cells[box[1] : box[2] + 1, box[4] : box[5] + 1, 1].sum())
             of_sides = (singles[box[k], box[k + 1] : box[k + 2] + 1, 1].sum() for k in (0, 3))
@@ -404,17 +423,10 @@ class LocalRises:
         """Note the share of the rows before in the first interval of a segment, and the error of their mean loss."""
         slot, first, last = rise.box[:3]
         rows, own = self.arrays["rows"][slot], slice(first, last + 1)
-        kept = np.minimum(rows[own], _MEMORY)
+        kept = np.minimum(rows[own], _MEMORY) * self._known[slot, own]
         count = max(1.0, float(kept.sum()))
-        rise.share = float(rows[own].sum() / max(1.0, rows.sum()))
-        rise.error_before = min(
-            LARGEST_SQUARE, float((kept * self.arrays["variance"][slot, own]).sum()) / count / count
-        )
-
-    def _mean(self, slot: int) -> float:
-        """Return the mean loss of all rows before, from the bins of a feature."""
-        rows = np.minimum(self.arrays["rows"][slot], MOST)
-        return float((rows * self._means()[slot]).sum() / max(1.0, rows.sum()))
+        error = float((kept * self.arrays["variance"][slot, own]).sum()) / count / count
+        rise.share, rise.error_before = float(rows[own].sum() / max(1.0, rows.sum())), min(LARGEST_SQUARE, error)
 
     def _bins(self, slot: int, inputs: Floats) -> NDArray[np.int64]:
         """Return (n,) the bins of the values of a feature."""
@@ -432,7 +444,7 @@ class LocalRises:
         if rise.of_two:
             others = self._bins(other, inputs)
             here = side & (others >= low) & (others <= high)
-            expected = expected + here * (means[other, others] - self._mean(slot))
+            expected = np.where(here, self._expected_of_two(means, slot, other)[bins, others], expected)
         fed = self._rows_until(here, due - rise.since[0].rows)
         clipped, ones = np.minimum(losses, rise.largest), np.ones(len(losses))
         summands = [
@@ -497,10 +509,8 @@ class LocalRises:
         share = here.rows / (here.rows + elsewhere.rows)
         change = share * here.rise + (1.0 - share) * elsewhere.rise
         freedom = max(1.0, here.rows / self._block - 1.0)
-        reach = (
-            float(stdtrit(freedom, 0.5 + 0.5 * _CONFIDENCE))
-            * ((here.error_of_loss + rise.error_before) * self._block) ** 0.5
-        )
+        error = ((here.error_of_loss + rise.error_before) * self._block) ** 0.5
+        reach = float(stdtrit(freedom, 0.5 + 0.5 * _CONFIDENCE)) * error
         segment = Segment(
             conditions=conditions,
             text=" and ".join(map(in_words, conditions)),
@@ -512,16 +522,17 @@ class LocalRises:
             high=here.rise + reach,
             carried=share * here.rise / change if change > 0.0 else None,
         )
-        return Where(
-            "loss", "segments", int(self.arrays["whole"][0]), int(here.rows + elsewhere.rows), change, [segment]
-        )
+        before = int(np.minimum(self.arrays["rows"][rise.box[0]], _MEMORY).sum())
+        return Where("loss", "segments", before, int(here.rows + elsewhere.rows), change, [segment])
 
     def state(self) -> tuple[dict[str, Any] | None, dict[str, NDArray[Any]]]:
         """Return the state for a successor: JSON values and arrays."""
         return None if self.rise is None else msgspec.to_builtins(self.rise), {**self.arrays, **self.located}
 
-    def restore(self, rise: Rise | None, arrays: Mapping[str, NDArray[Any]], kinds: Sequence[int], row: int) -> None:
-        """Restore a saved state of a stream whose newest row is `row`.
+    def restore(
+        self, rise: Rise | None, arrays: Mapping[str, NDArray[Any]], kinds: Sequence[int], row: int, texts: Texts
+    ) -> None:
+        """Restore a saved state of a stream whose newest row is `row`, and whose categories have these names.
 
         Raises
         ------
@@ -533,6 +544,10 @@ class LocalRises:
             within = np.arange(1, found[name].shape[1]) < found[count][:, np.newaxis]
             form.expect((np.diff(found[name]) > 0)[within].all(), f"{name} in ascending order", found[name], _OF)
         form.expect(((found["used"] < 0) == (found["edged"] < 0)).all(), "bins with edges", found["used"], _OF)
+        for slot in np.flatnonzero(np.array(kinds, np.int64) != Kind.NUMBER).tolist():
+            named = texts.get(slot, {}) if kinds[slot] == Kind.TEXT else (0.0, 1.0)
+            own = found["cuts"][slot, : max(0, found["used"][slot])].tolist()
+            form.expect(all(code in named for code in own), "categories with a name", own, _OF)
         newest = found["start"].max(initial=0)
         form.expect(newest <= row, f"bets that began up to row {row}", newest, _OF)
         seqs = found["origin"][..., 0]
@@ -557,7 +572,9 @@ def _check(rise: Rise, used: NDArray[np.int64], kinds: Sequence[int]) -> None:
     fits = all(slot < len(kinds) and used[slot] >= 0 for slot in slots) and rise.chosen == sorted(set(rise.chosen))
     form.expect(fits, "features with bins", slots, _OF)
     form.expect(rise.bin <= used[rise.slot] + 1, f"bins up to {used[rise.slot] + 1}", rise.bin, _OF)
-    form.expect(not rise.number or rise.where is not None, "the segment of an incident", rise.where, _OF)
+    segments = [] if rise.where is None else rise.where.segments
+    named = len(segments) == 1 and None not in (segments[0].loss_before, segments[0].loss_since)
+    form.expect(named or not rise.number, "the segment of an incident, with its loss", rise.where, _OF)
     form.expect(bool(rise.box) or not rise.number, "a box of an incident", rise.box, _OF)
     if rise.box:
         form.expect(len(rise.box) == BOX, f"a box of {BOX} numbers", rise.box, _OF)
@@ -648,4 +665,6 @@ def warm_up() -> None:
     local.rise = Rise(0, Onset(0, 0, 0), 0, 1, 0.0, [0, 1], 1.0, 0.0)
     local.located = form.empty(_LOCATED, features=2, pairs=1)
     local._locate(local.rise, np.zeros((1, 2)), np.zeros(1))
-    local._choose(local.rise)
+    arrays = local.located["pairs"], np.array(local.rise.chosen), local.arrays["used"], local._categories
+    lattice.best_intervals(local.located["singles"], *arrays[2:])
+    lattice.best_boxes(*arrays)

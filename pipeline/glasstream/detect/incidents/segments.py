@@ -246,7 +246,7 @@ class WeakSegments:
             else:
                 counts = series.arrays["counts"][1 + slot, 2 : 2 + 2 * len(own) : 2]
                 named = texts.get(slot, {}) if self.kinds[slot] == Kind.TEXT else (0.0, 1.0)
-                cuts = most_frequent(own, counts, named, CUTS)
+                cuts = _categories(own, counts, named)
             arrays["cuts"][slot], arrays["used"][slot] = 0.0, len(cuts)
             arrays["cuts"][slot, : len(cuts)] = cuts
             self._forget(slot)
@@ -551,10 +551,10 @@ def cuts_between(edges: Floats, most: int) -> list[float]:
     return [roundest(low, high) if max(-low, high) < _ROUNDED else high for low, high in between]
 
 
-def most_frequent(codes: Floats, counts: Floats, named: Collection[int | float], most: int) -> list[float]:
+def _categories(codes: Floats, counts: Floats, named: Collection[int | float]) -> list[float]:
     """Return the most frequent categories that have a name, in ascending order."""
     known = [place for place, code in enumerate(codes.tolist()) if code in named]
-    return sorted(float(codes[place]) for place in sorted(known, key=lambda place: -counts[place])[:most])
+    return sorted(float(codes[place]) for place in sorted(known, key=lambda place: -counts[place])[:CUTS])
 
 
 def questions(slot: int, first: int, last: int, cuts: Sequence[float], kind: int) -> Path:

@@ -350,7 +350,7 @@ class IncidentWatch:
         of_levels = [name for name in names if name.side in ("loss", "reasoning")]
         if one.judgement is not None:
             if one.rows < JUDGED_AGAIN or one.judgement.verdict == "concept_moved":
-                return names  # all features are about to start over
+                return names  # after the concept moved, all features start over
             pairs = [name for name in names if name.side == "pair"]
             return [*one.judgement.changed, *one.pending, *pairs, *of_levels]
         if one.side == "reasoning":
@@ -634,7 +634,7 @@ class IncidentWatch:
         self.incidents, self.past, self.losses = saved.incidents, saved.past, saved.losses
         self.series.restore(saved, arrays, row)
         self.recent.restore(saved.texts, form.part("recent.", arrays), self.kinds, row)
-        self.local.restore(saved.local, form.part("local.", arrays), self.kinds, row)
+        self.local.restore(saved.local, form.part("local.", arrays), self.kinds, row, self.recent.texts)
         width = len(self.names)
         if saved.alarm is not None:
             self.alarm = Alarm.restored(saved.alarm, form.part("alarm.", arrays), width, self.series.names)
