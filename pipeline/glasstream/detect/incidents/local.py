@@ -271,6 +271,7 @@ class LocalRises:
         if self.rise is not None:
             step = self._gather if self.rise.box else self._locate
             return step(self.rise, inputs[: _PATIENCE - self.rise.rows], losses[: _PATIENCE - self.rise.rows])
+        inputs, losses = np.ascontiguousarray(inputs), np.ascontiguousarray(losses)  # one form of the kernel, not two
         names = "cuts", "used", "rows", "mean", "variance", "wealth", "best", "start", "then", "whole"
         tested = (self.arrays[name] for name in names)
         fed, place = feed(first_row, inputs, losses, self._categories, limit, self._block, *tested)
