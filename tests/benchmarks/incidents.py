@@ -569,7 +569,7 @@ def label_gap(rows: Rows, at: int) -> float:
     """
     spread, largest = float(rows.target[:at].std()) or 1.0, 0.0
     for column in rows.inputs.T:
-        edges = np.unique(np.nanquantile(column[:at], np.linspace(0.0, 1.0, 17)[1:-1])) if len(column) else []
+        edges = np.unique(np.nanquantile(column[:at], np.linspace(0.0, 1.0, 17)[1:-1]))
         places = np.where(np.isnan(column), 0, 1 + np.searchsorted(edges, column, "right"))
         counts = np.array([np.bincount(part, minlength=20) for part in (places[:at], places[at:])])
         sums = np.array(

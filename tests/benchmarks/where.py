@@ -15,6 +15,8 @@ everywhere
     mean loss rises by at least 0.1.
 false segments
     share of these streams for which segments are named.
+found in 1,000 rows of the box
+    number of the faults in a box with such a rise about which an incident opened that soon.
 within
     share of the named segments whose 95 % interval contains the true rise: that over all rows of the data set, which
     only a `frozen` model has.
@@ -51,7 +53,7 @@ FAULTS = ("labels", "column", "noise")
 BOXES = (0.03, 0.08, 0.15, 0.3, 1.0)
 KINDS = ("number", "interval", "two numbers", "category")
 SOON = 1_000  # rows of a box
-AFTER = 3_000  # rows by which the true rise is measured, at most
+NEAR = 3_000  # rows before, and since, by which the true rise is measured
 _LEAST, _LEAST_EVERYWHERE = 0.2, 0.1
 
 Box = Callable[[dict[str, Any]], bool]
@@ -203,7 +205,7 @@ class Outcome(NamedTuple):
     fault: str
     seed: int
     rise: float
-    """True rise of the mean loss in the box, over the 3,000 rows of the stream before and since."""
+    """True rise of the mean loss in the box, over `NEAR` rows of the stream before and since."""
     verdict: str
     extent: str
     """`missed`, if no incident opened; `loss` or another word if the incident located something else or nothing."""
@@ -256,8 +258,7 @@ def outcome(case: Case) -> Outcome | None:
     at = AT - rows.first_row
     own = inside[rows.first_row :]
     rise = (
-        rows.loss[at : at + AFTER][own[at : at + AFTER]].mean()
-        - rows.loss[at - 3_000 : at][own[at - 3_000 : at]].mean()
+        rows.loss[at : at + NEAR][own[at : at + NEAR]].mean() - rows.loss[at - NEAR : at][own[at - NEAR : at]].mean()
     ) / scale
     watch = IncidentWatch(name, 0, seed, 0.5, learns=kind_of_model != "frozen")
     every = list(watch.update(rows))

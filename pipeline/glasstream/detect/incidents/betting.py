@@ -114,6 +114,7 @@ def _rank(place, counts, draw):  # type: ignore[no-untyped-def]
 
 @bare_kernel
 def _cell_of(rank):  # type: ignore[no-untyped-def]
+    """Return the part of the range of ranks in which a rank lies."""
     return min(CELLS - 1, int(rank * CELLS))
 
 
@@ -165,10 +166,12 @@ def _play_block(product, rows, bets, wealth, best, start, row):  # type: ignore[
 
 @bare_kernel
 def _play_cells(product, cells, wealth, best, start, row):  # type: ignore[no-untyped-def]
-    """Play the bets of a series on cells, whose products have hits only, empty them, and return the summed wealth.
+    """Play the bets of a series on cells, empty their products, and return the summed wealth.
 
     Parameters
     ----------
+    product
+        (VALUE_BETS,) products. Those of cells lack the factor of a miss for every row; a hit has made up for it.
     cells
         (2,) rows and blocks since they were played.
     """

@@ -72,7 +72,7 @@ class Histogram(NamedTuple):
         return rows >= _FEWEST and bool((counts <= _CROWDED * rows * np.maximum(self.shares, 1.0 / BINS)).all())
 
     def beyond(self, values: NDArray[np.float64]) -> float:
-        """Return the share of values below the lowest edge or above the highest: these are not told apart."""
+        """Return the share of values below the lowest edge or above the highest, which the bins do not distinguish."""
         shares = self.shares_of(values)
         return float(shares[1] + shares[2 * len(self.edges) + 1]) if len(self.edges) else 1.0
 

@@ -110,8 +110,8 @@ def add_rows(  # type: ignore[no-untyped-def]
     inputs, losses, importance
         (n, w), (n,) and (n, v) of the rows; later features have no value, and no importance.
     cuts, used, categories
-        (d, k), (d,) and (d,) of the features, with at most k cuts: `CUTS`, except where a rise of the loss is located,
-        so that there are k + 2 bins in the arrays below, and not `BINS`.
+        (d, k), (d,) and (d,) of the features, each with at most k cuts. Weak segments have k = `CUTS`; below, `BINS`
+        stands for k + 2.
     chosen
         (m,) slots of the features in pairs.
     candidates

@@ -2,14 +2,14 @@
 
 A fault in 8 % of the rows hardly moves the mean loss. The values of each feature are therefore divided into bins, and
 in each bin a Shiryaev-Roberts statistic bets that the loss rises above its mean there. Three groups of rows follow each
-other, so that none of them both chooses and confirms:
+other, so that no row both chooses a segment and confirms it:
 
 1. An alarm is raised by a bin whose wealth exceeds its limit.
 2. The next rows locate the rise: among intervals of values and boxes of two features, the clearest is the segment
    (`glasstream.detect.incidents.lattice`). They are compared by their excess, the loss less the mean in the same bin
    before, so that what was always worse is no rise. In a box, the expected loss is that of two effects that add up.
-3. The rows after these confirm it, and give the numbers; a model that learns first has time to recover. Outside of the
-   segment, the loss must be about as before: a rise everywhere concerns the bets on the mean loss.
+3. The rows after these confirm it, and give the numbers since; a model that learns first has time to recover. Outside
+   of the segment, the loss must be about as before: a rise everywhere concerns the bets on the mean loss.
 
 If rows resemble their neighbours, a row counts as a part of an independent one: its factor is raised to the power of
 1 / block. By Hölder's inequality, bets then still have a mean of at most 1 in each block.
@@ -31,7 +31,7 @@ from glasstream.detect.incidents import lattice
 from glasstream.detect.incidents.betting import EDGES, FURTHEST, LONGEST, MOST_WEALTH
 from glasstream.detect.incidents.lattice import BOX, CANDIDATES, place_of
 from glasstream.detect.incidents.recent import Texts
-from glasstream.detect.incidents.segments import cuts_between, pairs_of, questions
+from glasstream.detect.incidents.segments import cuts_between, edges_made, pairs_of, questions
 from glasstream.detect.incidents.series import NO_TIME, STEP, Series
 from glasstream.detect.incidents.where import Split, conditions_of, in_words
 from glasstream.events.features import Kind
@@ -78,9 +78,9 @@ _FORM: Final = {
     "whole": Field("f8", (3,), -LARGEST_SQUARE, LARGEST_SQUARE),
     "block": Field("i8", (1,), 1, LONGEST, start=1),
 }
-"""Of each bin: number of its rows, mean and variance of their loss, the bet, where its strongest gain began, the event
-of that row, and the mean then. `whole` has rows, mean and variance of all losses. `block` is the number of neighbouring
-rows that tell as much as one independent row.
+"""The arrays of bins have the number of rows, the mean and variance of their loss, the bet, where its strongest gain
+began, the event of that row, and the mean then. `whole` has rows, mean and variance of all losses. `block` is the
+number of neighbouring rows that tell as much as one independent row.
 """
 _LOCATED: Final = {
     "singles": Field("f8", ("features", BINS, 3), -_LARGEST_SQUARES, _LARGEST_SQUARES),
@@ -157,7 +157,7 @@ class Rise(msgspec.Struct, forbid_unknown_fields=True):
     error_before: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """Squared standard error of their mean loss, of independent rows."""
     waited: bool = False
-    """Whether a model that learns has had time to recover."""
+    """Whether the model has had its time to recover. Only a model that learns gets some."""
     since: tuple[Part, Part, Part] = (Part(), Part(), Part())
     """Rows in the segment, outside, and in its first interval: since it was located, or since the newest look. The
     excess outside and in the interval is that over the means of the bins of the first feature."""
@@ -232,20 +232,16 @@ class LocalRises:
         texts
             Names of categories, by feature and code. A category without a name has no bin of its own.
         """
-        arrays, width = self.arrays, len(self.kinds)
+        arrays = self.arrays
         if self.rise is not None or series.arrays["number"][0] % STEP:
             return  # `Series.feed` ends at these rows, however blocks are cut
         arrays["block"][0] = series.arrays["level_block"][0]
-        edges, edged = series.arrays["edges"][1 : 1 + width], series.arrays["used"][1 : 1 + width]
-        moved = (edged >= 0) & ((edged != arrays["edged"]) | (edges != arrays["edges"]).any(axis=1))
-        for slot in np.flatnonzero(moved).tolist():
-            own = edges[slot, : edged[slot]]
+        for slot, own in edges_made(series, arrays):
             if self.kinds[slot] == Kind.NUMBER:
                 cuts = cuts_between(own, CUTS)
             else:
                 named = texts.get(slot, {}) if self.kinds[slot] == Kind.TEXT else (0.0, 1.0)
                 cuts = [code for code in own.tolist() if code in named]
-            arrays["edges"][slot], arrays["edged"][slot] = edges[slot], edged[slot]
             arrays["cuts"][slot], arrays["used"][slot] = 0.0, len(cuts)
             arrays["cuts"][slot, : len(cuts)] = cuts
             self._begin_anew(slice(slot, slot + 1))

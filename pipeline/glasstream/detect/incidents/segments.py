@@ -15,7 +15,7 @@ outside each segment named before, compared with the rows outside both. Otherwis
 one would be named.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -235,12 +235,8 @@ class WeakSegments:
 
     def _adopt(self, series: Series, texts: Texts) -> None:
         """Take over the bins that the watch for incidents has made, and start the cells of these features over."""
-        arrays, width = self.arrays, len(self.names)
-        edges, edged = series.arrays["edges"][1 : 1 + width], series.arrays["used"][1 : 1 + width]
-        moved = (edged != arrays["edged"]) | (edges != arrays["edges"]).any(axis=1)
-        for slot in np.flatnonzero(moved & (edged >= 0)).tolist():
-            arrays["edges"][slot], arrays["edged"][slot] = edges[slot], edged[slot]
-            own = edges[slot, : edged[slot]]
+        arrays = self.arrays
+        for slot, own in edges_made(series, arrays):
             if self.kinds[slot] == Kind.NUMBER:
                 cuts = cuts_between(own, CUTS)
             else:
@@ -528,6 +524,22 @@ def _clearest(scores: Floats) -> list[int]:
     """Return the places of the largest positive scores, at most half a cohort."""
     order = np.argsort(-scores, kind="stable")[:_HALF].tolist()
     return [place for place in order if scores[place] > 0.0]
+
+
+def edges_made(series: Series, arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[int, Floats]]:
+    """Take over the edges of the features whose bins the watch has made anew, and yield their slots and edges.
+
+    Parameters
+    ----------
+    arrays
+        `edges` and `edged`, their numbers, that were taken over last.
+    """
+    width = len(arrays["edged"])
+    edges, edged = series.arrays["edges"][1 : 1 + width], series.arrays["used"][1 : 1 + width]
+    moved = (edged != arrays["edged"]) | (edges != arrays["edges"]).any(axis=1)
+    for slot in np.flatnonzero(moved & (edged >= 0)).tolist():
+        arrays["edges"][slot], arrays["edged"][slot] = edges[slot], edged[slot]
+        yield slot, edges[slot, : edged[slot]]
 
 
 def pairs_of(chosen: Sequence[int]) -> list[tuple[int, int]]:

@@ -295,7 +295,7 @@ class Series:
         order = np.argsort(-best, kind="stable")
         won = order[best[order] > max(1.0, float(best.max()) ** 0.5)]
         if not prefix and (won < betting.TILTS).any():
-            won = won[won < betting.TILTS]  # the start of a bet on a cell is known to a window of blocks
+            won = won[won < betting.TILTS]  # bets on cells are played seldom, so that their start is less exact
         return np.column_stack([start[won], self.arrays[prefix + "origin"][place, won]])
 
     def forget_bets(self, of: Iterable[Name] | None = None) -> None:

@@ -428,7 +428,7 @@ class IncidentWatch:
             gaps=[0.0],
             rule="unknown",
         )
-        rows = 0 if status == "open" else JUDGED_AGAIN
+        rows = 0 if status == "open" else JUDGED_AGAIN  # until then, a model that learns may adapt
         advice = advise(judgement, status, None, labelled=True, learns=self.learns, rows=rows)
         losses = self.losses.means(onset.row)
         return self._published(status, rise.number, judgement, now, onset, losses, rise.where, advice)
