@@ -160,7 +160,8 @@ class Scoring:
             places = np.argsort(sequence, axis=1)  # of each class in the dict
         else:
             scored = ~np.isnan(targets)
-            hits = np.abs(values - targets)
+            hits = np.zeros(len(block))
+            hits[own] = np.abs(values[own] - targets[own])  # a late label's row has no prediction here
             for place, kept in late.items():
                 if kept.value is not None:
                     hits[place] = abs(kept.value - targets[place])
