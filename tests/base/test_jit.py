@@ -77,7 +77,25 @@ def test_a_kernel_is_compiled_once_whatever_constants_its_callers_pass(
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("kernels_with_constants")
     assert module.sum_of_three(5) == 30
-    assert len(module.scaled.signatures) == 1
+    assert len(module.scaled.part.signatures) == 1
+
+
+@pytest.mark.program
+def test_what_only_kernels_call_has_no_machine_code_of_its_own_until_python_calls_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "kernels_with_constants.py").write_text(CALLERS)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), *sys.path))}
+    environment.pop("NUMBA_CACHE_DIR", None)
+
+    def cached_after(code: str) -> set[str]:
+        command = [sys.executable, "-c", f"from kernels_with_constants import *; {code}"]
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+        return {file.name.partition("-")[0] for file in tmp_path.glob("__pycache__/*.nbc")}
+
+    whole = "kernels_with_constants.sum_of_three"
+    assert cached_after("assert sum_of_three(5) == 30") == {whole}
+    assert cached_after("assert sum_of_three(5) + scaled(5, 2) == 40") == {whole, "kernels_with_constants.scaled"}
 
 
 def test_numba_that_is_switched_off_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,11 +115,11 @@ def run(
 
 def _declared(settings: "Settings") -> "dict[str, Kind]":
     """Return the kinds of the features that a model of a file declares."""
+    if settings.model.learns:
+        return {}
     from glasstream.events.mapping.fields import Kind
     from glasstream.flow.learner.make_model import fixed_model
 
-    if settings.model.learns:
-        return {}
     model = fixed_model(settings)
     return {name: Kind[kind.name] for name, kind in zip(model.features, model.kinds, strict=True)}
 
@@ -130,7 +130,7 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
 
     from glasstream.app.command.expect import expect_features
     from glasstream.events.admission import Task
-    from glasstream.flow.learner.make_model import expect_model, fixed_model
+    from glasstream.flow.learner.expect_model import expect_model
     from glasstream.kafka.trial import expect_tried
 
     expect_tried(settings.model)
@@ -142,6 +142,8 @@ def _looked_at(source: "Source", settings: "Settings", console: "Console") -> "S
     while source.notices:
         console.print(source.notices.pop(0), style="dim")
     if not settings.model.learns:
+        from glasstream.flow.learner.make_model import fixed_model
+
         model_of_file = fixed_model(settings)
         may_lack = settings.model.absent == "missing"
         needed = model_of_file.whole if may_lack else model_of_file.features

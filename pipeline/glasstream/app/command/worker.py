@@ -48,7 +48,7 @@ def worker(
     settings = load_settings(common, {"worker.instance": instance, "worker.new_epoch": new_epoch})
     expect_address(settings)
     if stage == "learner":
-        from glasstream.flow.learner.make_model import expect_model
+        from glasstream.flow.learner.expect_model import expect_model
         from glasstream.kafka.trial import expect_tried
 
         expect_tried(settings.model)

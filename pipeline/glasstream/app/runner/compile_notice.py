@@ -18,7 +18,7 @@ class _Notice(event.Listener):
     def on_start(self, event: Any) -> None:
         if not self._given:
             self._given = True
-            self._say("compiling numerical kernels, which can take some minutes; later runs load them from a cache")
+            self._say("compiling numerical kernels, which takes about a minute; later runs load them from a cache")
 
     def on_end(self, event: Any) -> None:
         pass

@@ -101,7 +101,7 @@ class Moves:
             self._told = now
             self._say(
                 f"{', '.join(compiling)}: compiling numerical kernels for {now - self._began:.0f} s; only the first "
-                "run on a machine does this, for one to several minutes"
+                "run on a machine does this, for about a minute"
             )
         self._moved = now
 

@@ -42,19 +42,3 @@ def make_model(settings: Settings, task: Task) -> Model:
             )
         return model
     return StreamModel(settings.model.factory(settings.seed), task, settings.model.many_classes)
-
-
-def expect_model(settings: Settings, task: Task | None = None) -> None:
-    """Check that the model can be made, before anything starts.
-
-    Raises
-    ------
-    ModelError
-        It cannot.
-    """
-    if task is not None:
-        make_model(settings, task)
-    elif settings.model.learns:
-        settings.model.factory(settings.seed)
-    else:
-        fixed_model(settings)

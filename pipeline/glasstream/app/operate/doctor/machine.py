@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 from glasstream.app.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.base.errors import GlasstreamError, SettingsError
-from glasstream.flow.learner.make_model import expect_model
+from glasstream.flow.learner.expect_model import expect_model
 from glasstream.kafka.secret import hmac_key
 from glasstream.kafka.trial import expect_tried
 
