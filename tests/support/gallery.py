@@ -48,7 +48,7 @@ EXHIBITS = (
         "air_quality",
         "Sensors and seasons: carbon monoxide in an Italian city",
         "Hourly means of gas sensors with gaps, from March 2004 on; the target is the reference measurement of carbon "
-        "monoxide. Nothing is known of two sensors that changed places: a drift of both can look like this.",
+        "monoxide. With the seasons, the sensors drift apart.",
         "tree",
         7_355,
     ),

@@ -53,3 +53,13 @@ def test_prices_that_come_alive_are_named(data_dir: Path) -> None:
     assert last.verdict == "feature_alive"
     assert last.summary.startswith("transfer, vicprice and vicdemand came alive since row 17,4")
     assert last.onset.earliest <= 17_424 <= last.onset.latest
+
+
+def test_two_sensors_that_drift_apart_are_not_said_to_have_changed_places(data_dir: Path) -> None:
+    """With the seasons, the mean difference of both falls from 150 to 0: neighbouring rows are so much alike that the
+    150 rows at hand are worth seven, in which it looks mirrored.
+    """
+    found = told(CsvFile(data_dir / "air_quality.csv.gz", "target", "air_quality", 7_355), "tree")
+    faults = {(one.feature, one.fault, one.other) for record in found for one in record.features}
+    assert ("PT08.S1(CO)", "apart", "PT08.S5(O3)") in faults
+    assert "feature_broken" not in {one.verdict for one in found}

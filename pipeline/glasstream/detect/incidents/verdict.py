@@ -45,6 +45,7 @@ _LIKE = 0.2  # share of a distance that a swap may leave unexplained
 _BEYOND = 0.3  # largest share of the values of a feature beyond the edges of the one that it may have become
 _BETTER = 0.5  # of the distance to another feature, from which on values are not those of that feature
 _MORE = 2.0  # times the distance of its features, from which on the difference of a pair is what changed
+_ENOUGH = 10  # rows that are independent of each other, from which on differences tell of a swap: fewer are a drift, too
 _CLEARLY = 50.0  # odds of a swap, for each pair that could be one: the shares of two values alone never reach them
 _RISE, _RISE_OF_STRONG, _RISE_OF_LOSS = 3.5, 2.0, 1.0  # standard errors of a mean; less if its bets agree
 
@@ -373,6 +374,8 @@ def _swaps_of_pairs(sample: Sample, changes: _Changes, done: set[int]) -> dict[i
     for j, k in candidates:
         touched = [p for p, pair in enumerate(sample.pairs) if not {j, k}.isdisjoint(pair[:2])]
         befores = [sample.differences[p] for p in touched]
+        if len(sample.values) < _ENOUGH * max(before.block for before in befores):
+            continue
         back = sample.values.copy()
         back[:, [j, k]] = back[:, [k, j]]
         between = differences(back, [sample.pairs[p] for p in touched])
