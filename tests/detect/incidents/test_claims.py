@@ -8,8 +8,11 @@ from glasstream.detect.incidents.betting import BINS
 from glasstream.detect.incidents.histogram import Histogram
 from glasstream.detect.incidents.losses import BEFORE, RUN, RUNS, Losses
 from glasstream.detect.incidents.series import Name
+from glasstream.detect.incidents.summary import summary
+from glasstream.detect.incidents.verdict import Judgement
 from glasstream.detect.incidents.watch import IncidentWatch
-from tests.support.incident_streams import AT, Stream, changed, data_moved, watched
+from glasstream_topics.incidents import Onset, Where
+from tests.support.incident_streams import AT, Stream, changed, data_moved, reasoning_moved, watched
 
 SAME = "labels at equal values are as before"
 UNKNOWN = "whether the rule of the labels changed is not known yet"
@@ -201,3 +204,40 @@ def test_a_run_of_one_value_as_there_were_before_is_nothing_broken() -> None:
     stream = Stream(1, 12_000)
     stream.inputs[:, 3] = np.arange(12_000) // 300 % 7
     assert not [one.summary for one in watched(stream) if one.verdict == "feature_broken"]
+
+
+def nearly_constant(stream: Stream) -> None:
+    """`colour` has another value in each hundredth row only."""
+    stream.inputs[AT:, 3] = 1.0
+    stream.inputs[AT::100, 3] = 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_value_of_nearly_all_rows_is_not_the_only_one(seed: int) -> None:
+    opened = [one for one in watched(changed(nearly_constant, seed)) if one.status == "open"]
+    assert {one.verdict for one in opened} == {"data_moved"}
+    assert {(one.feature, one.fault) for record in opened for one in record.features} == {("colour", "shifted")}
+
+
+def repeated(stream: Stream) -> None:
+    """Let twenty rows in turn be the same, so that 150 are worth seven."""
+    for array in (stream.inputs, stream.target, stream.loss):
+        array[:] = np.repeat(array[::20], 20, axis=0)
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_inputs_are_said_to_be_as_before_only_if_the_rows_would_tell(alike: bool) -> None:
+    stream = Stream(1)
+    if alike:
+        repeated(stream)
+    reasoning_moved(stream)
+    moved = [one for one in watched(stream) if one.verdict == "reasoning_moved"]
+    assert moved and all(("as before" in one.summary) is not alike for one in moved)
+
+
+@pytest.mark.parametrize(("after", "said"), [(0.4, True), (0.2, False)])
+def test_where_the_loss_rose_is_said_only_if_it_rose(after: float, said: bool) -> None:
+    judgement = Judgement("concept_moved", 1.0, [], [], [], [], [], "other")
+    where = Where("loss", "everywhere", 300, 300, 0.2, [])
+    sentence = summary(judgement, Onset(20, 10, 30), "brier", 0.3, after, [], where)
+    assert sentence.endswith("the loss rose everywhere.") is said

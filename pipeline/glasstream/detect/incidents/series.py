@@ -224,9 +224,10 @@ class Series:
         counts, risk, answer = (self.arrays[name][place, : betting.BINS] for name in ("counts", "risk", "answer"))
         return Histogram(edges, counts, risk, answer, int(self.arrays["block"][place]))
 
-    def longest_run(self, name: Name) -> int:
-        """Return the number of rows in the longest run of equal values that ended before, missing ones included."""
-        return int(self.arrays["runs"][self._place(name)[1], 1])
+    def runs(self, name: Name) -> tuple[int, int]:
+        """Return the rows of the present run of equal values, missing ones included, and of the longest one before."""
+        present, longest = self.arrays["runs"][self._place(name)[1]]
+        return int(present), int(longest)
 
     def levels_before(self, row: int) -> tuple[Floats, Floats]:
         """Return the mean and variance of levels: of the loss those of now, and of importance those before a row.

@@ -43,7 +43,8 @@ def summary(
         parts += _relies("the model", more_on, less_on)
     if before is not None and after is not None:
         parts.append(_loss(loss_name, before, after))
-    if where is not None and judgement.rule != UNLABELLED:
+    risen = before is not None and after is not None and after > before  # else the rise was one for a while
+    if where is not None and judgement.rule != UNLABELLED and (risen or where.of != "loss"):
         parts += _where(where)
     if muted:
         parts.append(f"further moves of {_listed([*muted])} alone open no incident")
@@ -135,14 +136,15 @@ def _what(judgement: Judgement) -> tuple[str, str]:
         case "concept_moved":
             if len(features) == 1 and features[0].fault is None:
                 return f"the labels follow another rule, or {features[0].feature} is broken,", ""
-            return "the labels follow another rule", ", although the inputs are as before"
+            return "the labels follow another rule", ", although the inputs are as before" if judgement.telling else ""
         case "labels_shifted":
             return "the shares of the labels changed", ""
         case "model_replaced":
             return "the model got worse, or the labels changed in a way that no single feature shows,", ""
         case "reasoning_moved":
             as_before = "the inputs" if judgement.rule == UNLABELLED else "inputs and labels"
-            return f"the model relies differently on {_names(features)}", f", although {as_before} are as before"
+            what = f"the model relies differently on {_names(features)}"
+            return what, f", although {as_before} are as before" if judgement.telling else ""
         case _:
             moved = [one for one in features if one.fault is not None]
             if moved:

@@ -25,7 +25,7 @@ MISSING = 0.1
 LONGER = 2
 """Times the longest run of equal values before, from which on a feature counts as constant."""
 CONSTANT, VARIED = 0.99, 0.95
-"""Share of the most frequent value of a constant feature at least, and of one that is not constant at most."""
+"""Share of the most frequent value of a feature that was constant at least, and of one that was not at most."""
 ALIVE = 0.5
 """Share that the former value of a constant feature has at most when the feature came alive."""
 LOST, REDISTRIBUTED = 0.1, 0.6
@@ -45,7 +45,10 @@ _LIKE = 0.2  # share of a distance that a swap may leave unexplained
 _BEYOND = 0.3  # largest share of the values of a feature beyond the edges of the one that it may have become
 _BETTER = 0.5  # of the distance to another feature, from which on values are not those of that feature
 _MORE = 2.0  # times the distance of its features, from which on the difference of a pair is what changed
-_ENOUGH = 10  # rows that are independent of each other, from which on differences tell of a swap: fewer are a drift, too
+_ENOUGH = (
+    10  # rows that are independent of each other, from which on differences tell of a swap: fewer are a drift, too
+)
+_TELLING = 120  # such rows find a difference of half a standard deviation in nine of ten cases, by `SAME`
 _CLEARLY = 50.0  # odds of a swap, for each pair that could be one: the shares of two values alone never reach them
 _RISE, _RISE_OF_STRONG, _RISE_OF_LOSS = 3.5, 2.0, 1.0  # standard errors of a mean; less if its bets agree
 
@@ -100,8 +103,8 @@ class Sample:
     """(1 + d + p, BINS) number of all values since, by series and bin: labels, inputs, differences."""
     answers: Floats
     """(1 + d + p, BINS) sums of their labels."""
-    longest_runs: Sequence[int]
-    """Rows of the longest run of equal values of each feature before."""
+    runs: Sequence[tuple[int, int]]
+    """Rows of the present run of equal values of each feature, and of the longest one before."""
     rows: int
     """Number of rows since the onset."""
     loss: Level
@@ -140,6 +143,8 @@ class Judgement:
     """How far each of them is from what it was before: a difference of cumulative shares; 0 for levels."""
     rule: Rule
     """The relation of the labels to the inputs: the same as before, another one, not known, or without labels."""
+    telling: bool = True
+    """Whether the rows would tell if an input had changed by half a standard deviation."""
 
     @property
     def worse(self) -> bool:
@@ -206,6 +211,9 @@ def judge(sample: Sample, first: Judgement | None = None) -> Judgement | None:
         changed=changes.names,
         gaps=[sample.gap(name) for name in changes.names],
         rule=rule,
+        telling=all(
+            now.sum() >= _TELLING * one.block for one, now in zip(sample.inputs, sample.counts[1:], strict=False)
+        ),
     )
 
 
@@ -302,14 +310,13 @@ def _faults(sample: Sample, changes: _Changes, known: Sequence[Affected]) -> lis
         missing = float(shares[0])
         mode = int(before.shares.argmax())
         most_before = float(before.shares[mode])
-        _, counts = np.unique(present, return_counts=True)
-        most_after = max(float(counts.max(initial=0)) / len(values), 1.0 - len(present) / len(values))
-        new_run = sample.rows > LONGER * sample.longest_runs[j]
+        present_run, longest_run = sample.runs[j]
+        frozen = present_run >= len(values) and present_run > LONGER * longest_run
         if missing - before.shares[0] >= MISSING and most_before < CONSTANT:
             result.append(Affected(name, "missing"))
         elif most_before >= CONSTANT and shares[mode] < ALIVE:
             result.append(Affected(name, "alive"))
-        elif most_after >= CONSTANT and most_before < VARIED and new_run:
+        elif frozen and most_before < VARIED:
             result.append(Affected(name, "constant"))
         elif j in partners:
             result.append(Affected(name, "swapped", other=sample.names[partners[j]]))

@@ -510,7 +510,7 @@ class IncidentWatch:
             targets=one.gathered[:, 0],
             counts=one.counts,
             answers=one.answers,
-            longest_runs=[self.series.longest_run(Name("input", slot)) for slot in range(len(self.names))],
+            runs=[self.series.runs(Name("input", slot)) for slot in range(len(self.names))],
             rows=now.row - one.onset.row + 1,
             loss=levels[0],
             importance=levels[1:],
