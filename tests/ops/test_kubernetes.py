@@ -14,6 +14,7 @@ from glasstream.app.configuration import load
 from glasstream.kafka.health.catalogue import ALL
 from glasstream.kafka.stages.build import SEALED
 from glasstream.kafka.transport.worker import STOP_PATIENCE
+from tests.support.cluster import NO_PROGRAMS, main
 from tests.support.command_line import parsed
 from tests.support.dockerfile import final_stage, variables
 
@@ -211,3 +212,14 @@ def test_explainers_are_scaled_by_their_lag_up_to_what_partitions_feed() -> None
     assert metric["pods"]["metric"]["name"] in {one.name for one in ALL}
     assert "replicas" not in WORKERS["explainer"]["spec"], "or applying it again would undo the scaling"
     assert scaler["scaleTargetRef"]["name"] == "explainer"
+
+
+def test_without_the_programs_of_a_control_plane_none_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "etcd").touch(0o755)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    assert main() == NO_PROGRAMS
+    said = capsys.readouterr().err
+    assert "expected KUBEBUILDER_ASSETS to name a folder with etcd, kube-apiserver and kube-controller-manager" in said
+    assert said.rstrip().endswith("missing: kube-apiserver, kube-controller-manager")

@@ -48,7 +48,7 @@ _MORE = 2.0  # times the distance of its features, from which on the difference 
 _ENOUGH = (
     10  # rows that are independent of each other, from which on differences tell of a swap: fewer are a drift, too
 )
-_TELLING = 120  # such rows find a difference of half a standard deviation in nine of ten cases, by `SAME`
+_TELLING = 60  # such rows find a difference of three quarters of a standard deviation in nine of ten cases
 _CLEARLY = 50.0  # odds of a swap, for each pair that could be one: the shares of two values alone never reach them
 _RISE, _RISE_OF_STRONG, _RISE_OF_LOSS = 3.5, 2.0, 1.0  # standard errors of a mean; less if its bets agree
 
@@ -144,7 +144,7 @@ class Judgement:
     rule: Rule
     """The relation of the labels to the inputs: the same as before, another one, not known, or without labels."""
     telling: bool = True
-    """Whether the rows would tell if an input had changed by half a standard deviation."""
+    """Whether the rows would tell if an input had changed by three quarters of a standard deviation."""
 
     @property
     def worse(self) -> bool:
