@@ -81,7 +81,7 @@ def test_an_interrupt_while_modules_load_ends_it_without_a_word() -> None:
 
         class Slow:
             def find_spec(self, name, path, target=None):
-                if name == "river":
+                if name == "faust":
                     print("loading", flush=True)
                     time.sleep(60)
 

@@ -45,10 +45,8 @@ _LIKE = 0.2  # share of a distance that a swap may leave unexplained
 _BEYOND = 0.3  # largest share of the values of a feature beyond the edges of the one that it may have become
 _BETTER = 0.5  # of the distance to another feature, from which on values are not those of that feature
 _MORE = 2.0  # times the distance of its features, from which on the difference of a pair is what changed
-_ENOUGH = (
-    10  # rows that are independent of each other, from which on differences tell of a swap: fewer are a drift, too
-)
-_TELLING = 60  # such rows find a difference of three quarters of a standard deviation in nine of ten cases
+_ENOUGH = 10  # independent rows from which on differences tell of a swap: fewer may also be a drift
+_TELLING = 60  # independent rows find a difference of three quarters of a standard deviation in nine of ten cases
 _CLEARLY = 50.0  # odds of a swap, for each pair that could be one: the shares of two values alone never reach them
 _RISE, _RISE_OF_STRONG, _RISE_OF_LOSS = 3.5, 2.0, 1.0  # standard errors of a mean; less if its bets agree
 
@@ -105,8 +103,6 @@ class Sample:
     """(1 + d + p, BINS) sums of their labels."""
     runs: Sequence[tuple[int, int]]
     """Rows of the present run of equal values of each feature, and of the longest one before."""
-    rows: int
-    """Number of rows since the onset."""
     loss: Level
     importance: Sequence[Level]
     strengths: Mapping[Name, float]

@@ -511,7 +511,6 @@ class IncidentWatch:
             counts=one.counts,
             answers=one.answers,
             runs=[self.series.runs(Name("input", slot)) for slot in range(len(self.names))],
-            rows=now.row - one.onset.row + 1,
             loss=levels[0],
             importance=levels[1:],
             strengths={name: self.series.strength(name) for name in names},
