@@ -288,12 +288,17 @@ class Report:
         self._tell_novelty(stream)
 
     def _tell_changes(self, stream: _Stream) -> None:
-        """Print a sentence for each incident. The alarms are printed in detail only if incidents are not watched."""
+        """Print a sentence for each incident, and what an open one advises.
+
+        The alarms are printed in detail only if incidents are not watched.
+        """
         if not self._incidents:
             self._say(f"drift alarms: {_alarms(stream.alarms)}")
             return
         for place, incident in sorted(stream.incidents.items()):
             self._say(f"incident {place} ({incident.status}): {incident.summary}")
+            if incident.status == "open" and incident.advice is not None and incident.advice.action != "none":
+                self._say(f"  advice: {incident.advice.text}")
         if not stream.incidents:
             self._say("incidents: none")
         count = len(stream.alarms)
