@@ -25,11 +25,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.support.containers import Failure, say, wait
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS, CHART = ROOT / "ops" / "kubernetes", ROOT / "ops" / "helm"
@@ -43,16 +44,6 @@ SECRETS = {
     "glasstream-page-token": "token",
     "glasstream-notify": "url",
 }
-PATIENCE = 300.0
-"""Seconds after which a condition that has not come is a failure; a loaded machine is slow."""
-
-
-class Failure(Exception):
-    """Something is not as it should be."""
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
 
 
 def run(*words: str, given: str | None = None, env: dict[str, str] | None = None) -> str:
@@ -61,15 +52,6 @@ def run(*words: str, given: str | None = None, env: dict[str, str] | None = None
     if done.returncode:
         raise Failure(f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
-
-
-def wait(what: str, holds: Callable[[], bool]) -> None:
-    """Wait until it holds."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > end:
-            raise Failure(f"after {PATIENCE:.0f} s it is not so: {what}")
-        time.sleep(0.5)
 
 
 def free_port() -> int:
@@ -205,7 +187,7 @@ class Namespace:
                 self.admin("patch", "pod", name, "--subresource=status", f"--patch={json.dumps(status)}")
 
     def settled(self) -> bool:
-        """Whether every stage has the pods that it shall have, of its newest template, and they are ready."""
+        """Return whether every stage has all of its pods, ready and made from its newest template."""
         self.kubelets()
         sets, pods = self.items("statefulsets"), self.pods()
         for one in sets + self.items("deployments"):
@@ -228,7 +210,7 @@ class Namespace:
         )
 
     def is_empty(self) -> bool:
-        """Whether nothing is left that a deployment makes."""
+        """Return whether everything that a deployment makes is gone."""
         self.kubelets()
         kinds = "statefulsets,deployments,services,poddisruptionbudgets,networkpolicies,horizontalpodautoscalers,pods"
         left = [one for one in self.items(f"{kinds},configmaps") if one["metadata"]["name"] != "kube-root-ca.crt"]

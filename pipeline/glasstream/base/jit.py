@@ -11,9 +11,9 @@ the same files can use the cache.
 Where a caller passes a constant, numba compiles the callee for this very value, and keeps all of these. Here it takes
 the constant's type: a large kernel with many callers would be compiled many times over, for little.
 
-Of a kernel that Python calls, numba would also make machine code, a wrapper for Python, one for C and a file in the
-cache of every kernel that it calls. Here those are parts of it: optimised and made machine code with it, once. This
-halves the time of a first start (measured; the machine code is as fast).
+For each kernel, numba makes machine code, a wrapper for Python, one for C, and a file in the cache, even if only other
+kernels call it. Here, a kernel that others call becomes a part of them: it is optimised and made machine code only with
+them. This halves the time of a first start, and the machine code is as fast (measured).
 """
 
 import hashlib

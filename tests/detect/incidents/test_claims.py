@@ -220,7 +220,7 @@ def test_a_value_of_nearly_all_rows_is_not_the_only_one(seed: int) -> None:
 
 
 def repeated(stream: Stream) -> None:
-    """Let twenty rows in turn be the same, so that 150 are worth seven."""
+    """Let each row come twenty times in turn, so that seven of 150 rows are independent."""
     for array in (stream.inputs, stream.target, stream.loss):
         array[:] = np.repeat(array[::20], 20, axis=0)
 
@@ -235,9 +235,9 @@ def test_inputs_are_said_to_be_as_before_only_if_the_rows_would_tell(alike: bool
     assert moved and all(("as before" in one.summary) is not alike for one in moved)
 
 
-@pytest.mark.parametrize(("after", "said"), [(0.4, True), (0.2, False)])
-def test_where_the_loss_rose_is_said_only_if_it_rose(after: float, said: bool) -> None:
+@pytest.mark.parametrize(("after", "rose"), [(0.4, True), (0.2, False)])
+def test_the_sentence_tells_where_the_loss_rose_only_if_it_rose(after: float, rose: bool) -> None:
     judgement = Judgement("concept_moved", 1.0, [], [], [], [], [], "other")
     where = Where("loss", "everywhere", 300, 300, 0.2, [])
     sentence = summary(judgement, Onset(20, 10, 30), "brier", 0.3, after, [], where)
-    assert sentence.endswith("the loss rose everywhere.") is said
+    assert sentence.endswith("the loss rose everywhere.") is rose

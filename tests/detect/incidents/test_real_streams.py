@@ -56,8 +56,8 @@ def test_prices_that_come_alive_are_named(data_dir: Path) -> None:
 
 
 def test_two_sensors_that_drift_apart_are_not_said_to_have_changed_places(data_dir: Path) -> None:
-    """With the seasons, the mean difference of both falls from 150 to 0: neighbouring rows are so much alike that the
-    150 rows at hand are worth seven, in which it looks mirrored.
+    """With the seasons, their mean difference falls from 150 to 0. Only about seven of the 150 rows after the alarm are
+    independent, and in these it looks mirrored.
     """
     found = told(CsvFile(data_dir / "air_quality.csv.gz", "target", "air_quality", 7_355), "tree")
     faults = {(one.feature, one.fault, one.other) for record in found for one in record.features}

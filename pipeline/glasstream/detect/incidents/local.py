@@ -157,7 +157,7 @@ class Rise(msgspec.Struct, forbid_unknown_fields=True):
     error_before: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """Squared standard error of their mean loss, of independent rows."""
     waited: bool = False
-    """Whether the model has had its time to recover. Only a model that learns gets some."""
+    """Whether a model that learns has had the rows of the segment in which it may recover."""
     since: tuple[Part, Part, Part] = (Part(), Part(), Part())
     """Rows in the segment, outside, and in its first interval: since it was located, or since the newest look. The
     excess outside and in the interval is that over the means of the bins of the first feature."""

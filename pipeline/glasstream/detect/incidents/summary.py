@@ -136,7 +136,7 @@ def _what(judgement: Judgement) -> tuple[str, str]:
         case "concept_moved":
             if len(features) == 1 and features[0].fault is None:
                 return f"the labels follow another rule, or {features[0].feature} is broken,", ""
-            return "the labels follow another rule", ", although the inputs are as before" if judgement.telling else ""
+            return "the labels follow another rule", ", although the inputs are as before" if judgement.powerful else ""
         case "labels_shifted":
             return "the shares of the labels changed", ""
         case "model_replaced":
@@ -144,7 +144,7 @@ def _what(judgement: Judgement) -> tuple[str, str]:
         case "reasoning_moved":
             as_before = "the inputs" if judgement.rule == UNLABELLED else "inputs and labels"
             what = f"the model relies differently on {_names(features)}"
-            return what, f", although {as_before} are as before" if judgement.telling else ""
+            return what, f", although {as_before} are as before" if judgement.powerful else ""
         case _:
             moved = [one for one in features if one.fault is not None]
             if moved:

@@ -45,8 +45,10 @@ _LIKE = 0.2  # share of a distance that a swap may leave unexplained
 _BEYOND = 0.3  # largest share of the values of a feature beyond the edges of the one that it may have become
 _BETTER = 0.5  # of the distance to another feature, from which on values are not those of that feature
 _MORE = 2.0  # times the distance of its features, from which on the difference of a pair is what changed
-_ENOUGH = 10  # independent rows from which on differences tell of a swap: fewer may also be a drift
-_TELLING = 60  # independent rows find a difference of three quarters of a standard deviation in nine of ten cases
+_ROWS_OF_A_SWAP = 10  # fewest independent rows whose differences show a swap: fewer may also be a drift
+_ROWS_OF_INPUTS = (
+    60  # independent rows find a difference of three quarters of a standard deviation in nine of ten cases
+)
 _CLEARLY = 50.0  # odds of a swap, for each pair that could be one: the shares of two values alone never reach them
 _RISE, _RISE_OF_STRONG, _RISE_OF_LOSS = 3.5, 2.0, 1.0  # standard errors of a mean; less if its bets agree
 
@@ -139,8 +141,8 @@ class Judgement:
     """How far each of them is from what it was before: a difference of cumulative shares; 0 for levels."""
     rule: Rule
     """The relation of the labels to the inputs: the same as before, another one, not known, or without labels."""
-    telling: bool = True
-    """Whether the rows would tell if an input had changed by three quarters of a standard deviation."""
+    powerful: bool = True
+    """Whether there are enough rows to find a change of an input by three quarters of a standard deviation."""
 
     @property
     def worse(self) -> bool:
@@ -207,8 +209,8 @@ def judge(sample: Sample, first: Judgement | None = None) -> Judgement | None:
         changed=changes.names,
         gaps=[sample.gap(name) for name in changes.names],
         rule=rule,
-        telling=all(
-            now.sum() >= _TELLING * one.block for one, now in zip(sample.inputs, sample.counts[1:], strict=False)
+        powerful=all(
+            now.sum() >= _ROWS_OF_INPUTS * one.block for one, now in zip(sample.inputs, sample.counts[1:], strict=False)
         ),
     )
 
@@ -377,7 +379,7 @@ def _swaps_of_pairs(sample: Sample, changes: _Changes, done: set[int]) -> dict[i
     for j, k in candidates:
         touched = [p for p, pair in enumerate(sample.pairs) if not {j, k}.isdisjoint(pair[:2])]
         befores = [sample.differences[p] for p in touched]
-        if len(sample.values) < _ENOUGH * max(before.block for before in befores):
+        if len(sample.values) < _ROWS_OF_A_SWAP * max(before.block for before in befores):
             continue
         back = sample.values.copy()
         back[:, [j, k]] = back[:, [k, j]]
