@@ -511,13 +511,25 @@ class Grade(NamedTuple):
     """Whether the watch would notice what the inputs and labels do since the fault; None in former results."""
 
 
+class Said(NamedTuple):
+    """What a record says, but for numbers that grow with its rows."""
+
+    verdict: str
+    since: int
+    features: tuple[str, ...]
+
+    @classmethod
+    def by(cls, record: Incident) -> "Said":
+        return cls(record.verdict, record.onset.row, tuple(one.feature for one in record.features))
+
+
 class Usual(NamedTuple):
     """A stream without a fault."""
 
     high_loss: float
     """A mean loss that is so much higher since the change that it matters."""
-    said: set[str]
-    """Sentences about its incidents."""
+    said: set[Said]
+    """What is said about its incidents."""
 
 
 def faulty(task: tuple[str, str, str, int, float, int]) -> list[Grade]:
@@ -534,7 +546,7 @@ def faulty(task: tuple[str, str, str, int, float, int]) -> list[Grade]:
     control = Recorder(name, model, seed).rows(scene.before + scene.after)
     at = AT - control.first_row
     step = 0.05 * (float(control.target[:at].var()) if scene.regression else 1.0)
-    usual = Usual(float(control.loss[at:].mean()) + step, {one.summary for one in watched(control, name, seed, budget)})
+    usual = Usual(float(control.loss[at:].mean()) + step, set(map(Said.by, watched(control, name, seed, budget))))
     return [
         graded_fault(fault, scene._replace(draws=np.random.Generator(np.random.PCG64([seed, place]))), task[:5], usual)
         for place, fault in enumerate(FAULTS)
@@ -548,7 +560,7 @@ def graded_fault(fault: Fault, scene: Scene, task: tuple[str, str, str, int, flo
     after = fault.breaks(scene)
     rows = Recorder(name, model, seed).rows(scene.before + after)
     at = AT - rows.first_row
-    new = [one for one in watched(rows, name, seed, budget) if one.row >= AT and one.summary not in usual.said]
+    new = [one for one in watched(rows, name, seed, budget) if one.row >= AT and Said.by(one) not in usual.said]
     opened = [one for one in new if one.status == "open"]
     last = next((one for one in reversed(opened) if one.incident == opened[0].incident), None)
     worse = float(rows.loss[at:].mean()) >= usual.high_loss

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from glasstream.detect.incidents.alarm import NORMAL
-from glasstream.detect.incidents.betting import BINS
+from glasstream.detect.incidents.alarm import GATHERED, NORMAL
+from glasstream.detect.incidents.betting import BINS, EDGES
 from glasstream.detect.incidents.histogram import Histogram
 from glasstream.detect.incidents.losses import BEFORE, RUN, RUNS, Losses
 from glasstream.detect.incidents.series import Name
@@ -241,3 +241,71 @@ def test_the_sentence_tells_where_the_loss_rose_only_if_it_rose(after: float, ro
     where = Where("loss", "everywhere", 300, 300, 0.2, [])
     sentence = summary(judgement, Onset(20, 10, 30), "brier", 0.3, after, [], where)
     assert sentence.endswith("the loss rose everywhere.") is rose
+
+
+def alike(stream: Stream, correlation: float = 0.96) -> np.ndarray:
+    """Let `a` be a temperature that follows the one before it, and the labels be independent of it."""
+    values = stream.draws.normal(scale=(1.0 - correlation**2) ** 0.5, size=len(stream.inputs))
+    for row in range(1, len(values)):
+        values[row] += correlation * values[row - 1]
+    stream.inputs[:, 0] = 60.0 + 10.0 * values
+    stream.target[:] = stream.draws.random(len(values)) < 0.5
+    return stream.inputs[:, 0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sensor_that_freezes_is_found_although_rows_resemble_their_neighbours(seed: int) -> None:
+    stream = Stream(seed, 9_000)
+    values = alike(stream)
+    values[AT:] = values[AT]
+    first, *_ = watched(stream)
+    assert [(one.feature, one.fault) for one in first.features] == [("a", "constant")]
+    assert first.onset.row == 100 + AT and first.row <= 100 + AT + 2 * GATHERED
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bins_tell_values_apart_that_the_first_rows_did_not_have(seed: int) -> None:
+    """The first 300 of these rows tell as much as six that are independent."""
+    stream = Stream(seed, 9_000)
+    alike(stream)
+    watch = IncidentWatch("s", 0, 7, 0.5)
+    assert not list(watch.update(stream.rows()))
+    before = watch.series.histogram(Name("input", 0))
+    assert before.shares[1::2].max() < 3.0 / EDGES
+    assert before.total > 1_000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bins_that_are_made_again_keep_the_values_of_a_sample(seed: int) -> None:
+    """As many lie below each edge as in all rows but the first, up to a few standard errors of the sample."""
+    stream, watch = Stream(seed, 1_400), IncidentWatch("s", 0, 7, 0.5)
+    stream.inputs[:, 0] = np.arange(1_400) * 0.7549 % 1.0
+    stream.inputs[:300, 0] *= 0.1
+    list(watch.update(stream.rows()))
+    one = watch.series.histogram(Name("input", 0))
+    below = (stream.inputs[300:, :1] < one.edges).mean(axis=0)
+    assert len(one.edges) == EDGES and one.edges[-2] > 0.6
+    assert np.abs(np.cumsum(one.shares)[1 : 2 * EDGES : 2] - below).max() < 4.0 * (0.25 / one.total) ** 0.5
+
+
+def test_a_change_does_not_lengthen_the_blocks_by_which_it_is_judged() -> None:
+    stream = Stream(1, 5_000)
+    values = alike(stream, 0.9)
+    values[AT:] = (values[AT:] - 32.0) * 5.0 / 9.0
+    watch, one, judged = IncidentWatch("s", 0, 7, 0.5), Name("input", 0), 0
+    list(watch.update(stream.rows(0, AT)))
+    for row in range(AT, 5_000):
+        strong, block = one in watch.series.strong(), watch.series.histogram(one).block
+        if list(watch.update(stream.rows(row, row + 1))):
+            break
+        judged += strong
+        assert not strong or watch.series.histogram(one).block == block
+    assert judged > 150
+
+
+def test_a_feature_that_once_varied_does_not_come_alive() -> None:
+    """A season lasts so long that it has become normal."""
+    stream = Stream(1, 20_000)
+    stream.inputs[:, 3] = np.arange(20_000) // 4_000 % 4
+    said = [one for one in watched(stream) if one.status == "open"]
+    assert [one.verdict for one in said if one.row < 12_000] == ["feature_alive", "data_moved"]

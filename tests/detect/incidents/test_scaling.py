@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from glasstream.base.draws import stream_key
+from glasstream.detect.incidents.betting import BINS, EDGES
 from glasstream.detect.incidents.histogram import Histogram
 from glasstream.detect.incidents.scaling import factor_of
 from glasstream.detect.incidents.series import Name, Series
@@ -74,3 +75,16 @@ def test_a_season_that_adds_about_as_much_to_all_values_is_no_factor(seed: int) 
 def test_another_shape_has_no_factor() -> None:
     draws = np.random.default_rng(1)
     assert factor_of(before(draws.exponential(size=ROWS)), draws.normal(20.0, 1.0, size=600)) is None
+
+
+@pytest.mark.parametrize(("factor", "block", "told"), [(5.0, 1, True), (5.0, 50, False), (60.0, 25, True)])
+def test_a_factor_that_a_season_may_have_is_told_only_by_enough_independent_rows(
+    factor: float, block: int, told: bool
+) -> None:
+    draws = np.random.default_rng(1)
+    values = draws.normal(20.0, 3.0, size=4_000)
+    edges = np.quantile(values[:300], np.linspace(0.0, 1.0, EDGES), method="nearest")
+    nothing = np.zeros(BINS)
+    before = Histogram(edges, nothing, nothing, nothing, block)
+    before = before._replace(counts=np.bincount(before.bins(values), minlength=BINS).astype(float))
+    assert (factor_of(before, factor * draws.normal(20.0, 3.0, size=600)) is not None) is told

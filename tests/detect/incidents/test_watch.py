@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from glasstream.base.errors import FrameError
+from glasstream.detect.incidents.series import sampled_rows
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
 from glasstream_topics import frames
 from glasstream_topics.incidents import Incident, encode
@@ -131,7 +132,8 @@ def test_the_state_is_bounded(features: int, alike: bool) -> None:
     assert len(watch.series.pairs) == pairs
     kept = 8 * max(20_000, 150 * (features + 1)) + 8 * max(10_000, 60 * (features + 1))
     recent = min(4 * 120_000, 4 * 1_200 * features) + 16 * 1_200
-    assert most <= 5_200 * (features + 1) + 3_200 * pairs + kept + recent
+    sample = 8 * sampled_rows(features) * (features + 3)
+    assert most <= 5_200 * (features + 1) + 3_200 * pairs + kept + recent + sample
 
 
 @pytest.mark.parametrize(("row", "end"), [(3_499, ROWS), (3_500, 3_500), (3_749, 3_500), (4_499, 4_250)])

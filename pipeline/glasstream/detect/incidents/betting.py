@@ -18,6 +18,7 @@ with it, the logarithm of the wealth has the variance that it has for as many in
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glasstream.base.draws import Purpose, uniform
 from glasstream.base.jit import bare_kernel, kernel
@@ -67,12 +68,24 @@ LEARNING: Final = 2_000.0
 LONGEST: Final = 50
 """Largest number of rows of a block."""
 
+STRONG: Final = 0.03
+"""Share of its limit from which on the wealth of a series is strong evidence. Such a series keeps the length of its
+blocks, because a change makes rows resemble each other, which would hide it.
+"""
+
+STILL: Final = 150
+"""Number of equal values in a row from which on a feature may have frozen."""
+
+VARIED: Final = 0.95
+"""Share that the most frequent value of a feature has at most if it was not constant."""
+
 MOST_WEALTH: Final = 1e200
 """Largest wealth of a bet."""
 
 _RECENT = 500.0  # most rows over which the mean loss of a bin is taken
 _OUTLIER = 100.0  # standard deviations: larger deviations of a level count as this one in its variance
 _ROBUST_FROM = 100.0  # rows
+_STILL_STEP = 50  # rows of a run after which its evidence is looked at
 _SELDOM = 16  # rows after which a block of one row may become longer
 _FEWEST_SUMS = 15  # that tell how much sums vary
 _EXCESS, _ERRORS = 0.1, 2.5  # least excess of a variance that matters, and by how many standard errors it exceeds this
@@ -305,6 +318,36 @@ def raise_to_members(block, members, s):  # type: ignore[no-untyped-def]
         block[s] = max(block[s], block[members[s, 0]], block[members[s, 1]])
 
 
+def has_frozen(present: int, longest: int, values: int, counts: NDArray[np.float64], limit: float) -> bool:
+    """Return whether a run of equal values is so long that its feature has frozen.
+
+    If lengths of runs have a geometric tail, the longest of n runs has the length that one run in n exceeds. One run in
+    n^k is k times as long, so that one of n^(k - 1) streams has such a run. The feature has frozen if that is less
+    probable than an alarm of its bets. There have been at least as many runs as runs of the longest length have room.
+
+    Parameters
+    ----------
+    present, longest
+        Length of the present run, and of the longest one before.
+    values, counts
+        Number of values before, and (BINS,) their numbers in the bins.
+    limit
+        Wealth of bets that raises an alarm.
+    """
+    if present < STILL:
+        return False
+    longest = max(longest, 1)
+    if (present / longest - 1.0) * np.log(max(1.0, values / longest)) <= np.log(limit):
+        return False
+    most, total = 0.0, 0.0
+    for i in range(BINS):
+        most, total = max(most, counts[i]), total + counts[i]
+    return most < VARIED * total
+
+
+_has_frozen = bare_kernel(has_frozen)
+
+
 @bare_kernel
 def feed(  # type: ignore[no-untyped-def]
     first_row, values, levels, learn, key, limits, level_limits,
@@ -380,9 +423,12 @@ def feed(  # type: ignore[no-untyped-def]
                     if beyond > furthest:
                         over, furthest = s, beyond
                     gathered[s] = 0
-                    if learn and (block[s] > 1 or seen[s] % _SELDOM == 0):
+                    if learn and (block[s] > 1 or seen[s] % _SELDOM == 0) and together * block[s] < STRONG * limits[s]:
                         block[s] = block_of_values(seen[s], squares, s)
                         raise_to_members(block, members, s)
+                still = 0 < s < level_width and runs[s, 0] % _STILL_STEP == 0
+                if still and _has_frozen(runs[s, 0], runs[s, 1], seen[s], counts[s], limits[s]):
+                    over, furthest = s, MOST_WEALTH
             if s >= level_width:
                 continue
             level = levels[i, s]

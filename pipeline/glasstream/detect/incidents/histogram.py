@@ -66,6 +66,11 @@ class Histogram(NamedTuple):
         """Return the largest difference between the cumulative shares of two samples."""
         return float(np.abs(np.cumsum(self.shares - counts / max(1.0, float(counts.sum())))).max())
 
+    @property
+    def crowded(self) -> bool:
+        """Whether so many values lie between two edges, or beyond them, that the bins hide how they are distributed."""
+        return self.total >= _FEWEST and bool((self.shares[1::2] > _CROWDED / betting.EDGES).any())
+
     def fits(self, counts: NDArray[np.float64]) -> bool:
         """Return whether bins tell values apart that have these numbers in them, about as well as those before."""
         rows = float(counts.sum())

@@ -11,6 +11,8 @@ from glasstream.detect.incidents.histogram import Histogram
 SCALED: Final = 3.0
 """Smallest factor that counts as another unit. The whole interval lies beyond it, or below its inverse."""
 
+_TELLING = 30  # fewest independent rows that tell a factor: fewer may also come from another season
+_HUGE = 20.0  # factor that no season has
 _FINE = 8  # fewest edges of a feature whose factor can be determined
 _KNOWN = 30  # fewest values before and since
 _REJECTED = 1.63  # Kolmogorov-Smirnov statistic: 1 % of unchanged samples exceed it
@@ -63,7 +65,8 @@ def factor_of(before: Histogram, values: Floats) -> Factor | None:
     if ends[0] is None or ends[1] is None:
         return None
     low, high = sorted((ends[0], ends[1]))
-    other_unit = high < 0.0 or low > SCALED or high < 1.0 / SCALED
+    most = SCALED if len(values) >= _TELLING * before.block else _HUGE
+    other_unit = (high < 0.0 and most == SCALED) or low > most or 0.0 <= high < 1.0 / most
     return Factor(*(float(f"{one:.3g}") for one in (value, low, high))) if other_unit else None
 
 

@@ -13,9 +13,16 @@ from glasstream.base.form import FINITE, LARGEST_SQUARE, MOST, Count, Field
 from glasstream.detect.incidents import betting
 from glasstream.detect.incidents.histogram import Histogram
 from glasstream.detect.incidents.pairs import Pair, differences, find_pairs, ranks
+from glasstream.explain.sampling.reservoir import Reservoir, Wanted
 
 CALIBRATION = 300
-"""Most rows from which the bins of a series are made. They raise no alarm."""
+"""Most consecutive rows from which the bins of a series are made. They raise no alarm."""
+SAMPLED = 600
+"""Most rows of a sample of all rows before, from which bins are made, too."""
+LOOKED_AT = 1_000
+"""Number of rows after which bins are made again if they no longer tell values apart, and after twice as many, and so
+on.
+"""
 RESTLESS = 2
 """A feature or pair whose values have moved for good this often, such as a date, opens no incident. It remains
 evidence.
@@ -27,13 +34,12 @@ STEP = 250
 NO_TIME: Final = np.iinfo(np.int64).min
 """Time of an event that has none."""
 
-STRONG = 0.03
-"""Share of its limit from which on the wealth of a series is strong evidence."""
-
 _NUMBERS = 10_000  # that calibration keeps: wide streams calibrate on fewer rows
+_NUMBERS_SAMPLED = 60_000  # of wide streams, fewer rows are sampled
 _FEWEST = 60  # rows
 _STEPS = 5  # levels of earlier rows that are kept
-_ORIGINS = ("origin", "level_origin")
+_NOT_FED = ("begun", "run_origin", "origin", "level_origin")
+_ABOUT = 2  # first columns of the sample: number and loss of each row
 _TEXT = 2  # kind of a feature
 _BUDGET_ROWS = 100_000.0
 _SHARES = {"input": 0.5, "label": 0.1, "loss": 0.25, "reasoning": 0.1, "local": 0.05}  # of the budget
@@ -48,6 +54,7 @@ _WEALTH: Final = betting.MOST_WEALTH
 _VALUES: Final = {
     "edges": Field("f8", ("values", betting.EDGES), -FINITE, FINITE),
     "used": Field("i8", ("values",), -1, betting.EDGES, start=-1),
+    "begun": Field("i8", ("values",), -1, MOST, start=-1),
     "counts": Field("f8", ("values", betting.BINS + 1), 0, MOST, whole=True),
     "risk": Field("f8", ("values", betting.BINS)),
     "answer": Field("f8", ("values", betting.BINS)),
@@ -60,6 +67,7 @@ _VALUES: Final = {
     "cells": Field("i8", ("values", 2), 0, MOST),
     "last": Field("f8", ("values",), -FINITE, FINITE, missing=True, start=np.nan),
     "runs": Field("i8", ("values", 2), -MOST, MOST),
+    "run_origin": Field("i8", ("values", 2), -(2.0**63), 2.0**63),
     "product": Field("f8", _BETS, 0.0, _WEALTH, start=1),
     "wealth": Field("f8", _BETS, 0.0, _WEALTH),
     "best": Field("f8", _BETS, 0.0, _WEALTH, start=1),
@@ -85,6 +93,7 @@ _LEVELS: Final = {
 """Arrays of series of levels."""
 _CALIBRATION: Final = {
     "buffer": Field("f8", ("kept", "calibrating"), -FINITE, FINITE, missing=True),
+    "sample": Field("f8", ("sampled", "columns"), -FINITE, FINITE, missing=True),
     "earlier": Field("f8", ("rows", 2, "levels"), -LARGEST_SQUARE, LARGEST_SQUARE, missing=True),
 }
 
@@ -94,6 +103,7 @@ class SeriesMeta(msgspec.Struct):
 
     kinds: list[Annotated[int, msgspec.Meta(ge=0, le=_TEXT)]]
     calibrating: list[Count]
+    learned: Count
     pairs: list[Pair]
     rows_of_earlier: Annotated[list[Count], msgspec.Meta(max_length=_STEPS)]
     moves: list[tuple[Annotated[list[Count], msgspec.Meta(min_length=1, max_length=2)], Count]]
@@ -132,6 +142,10 @@ class Series:
     """Series of values whose bins are being made."""
     buffer: Floats = field(default_factory=lambda: np.empty((0, 1)))
     """Values of these series."""
+    learned: int = 0
+    """Number of rows that later rows are compared with, or were before a change."""
+    sample: Floats = field(default_factory=lambda: np.full((sampled_rows(0), _ABOUT + 1), np.nan))
+    """(k, 3 + d) a sample of these rows: number, loss, label and inputs of each. The first `learned` have come."""
     moves: dict[tuple[int, ...], int] = field(default_factory=dict)
     """How often the values of a feature or a pair have moved for good, by slots."""
     rows_of_earlier: list[int] = field(default_factory=list)
@@ -152,6 +166,9 @@ class Series:
             self.arrays[name] = np.concatenate([array[:end], fresh, array[end:]])
         self.earlier = np.pad(self.earlier, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
         self.kinds = list(kinds)
+        kept = np.full((sampled_rows(self.width), self.sample.shape[1] + more), np.nan)
+        kept[:, : self.sample.shape[1]] = self.sample[: len(kept)]
+        self.sample = kept
         if not len(self.buffer):
             self._calibrate_next()
 
@@ -194,19 +211,24 @@ class Series:
             Whether later rows are compared with these, too.
         """
         if learn:
-            most = STEP - int(self.arrays["number"][0]) % STEP
+            most = min(STEP - int(self.arrays["number"][0]) % STEP, until_looked_at(self.learned))
             values, levels, events = values[:most], levels[:most], events[:most]
         limits = self._limits()
         for name in [*muted, *self._restless()]:
             prefix, place = self._place(name)
             limits[prefix != ""][place] = np.inf
-        tested = (array for name, array in self.arrays.items() if name not in _ORIGINS)
+        tested = (array for name, array in self.arrays.items() if name not in _NOT_FED)
         with_pairs = np.hstack([values, differences(values[:, 1:], self.pairs)]) if self.pairs else values
         fed, place = betting.feed(first_row, with_pairs, levels, learn, key, *limits, *tested)
         for prefix in ("", "level_"):
             start = self.arrays[prefix + "start"]
             fresh = start >= first_row
             self.arrays[prefix + "origin"][fresh] = events[start[fresh] - first_row]
+        begun = first_row + fed - self.arrays["runs"][:, 0]
+        fresh = (begun >= first_row) & (begun < first_row + fed)
+        self.arrays["run_origin"][fresh] = events[begun[fresh] - first_row]
+        if learn:
+            self._add_to_sample(values[:fed], levels[:fed, 0], key)
         if self.calibrating:
             self.buffer = np.concatenate([self.buffer, values[:fed, self.calibrating]])
             if len(self.buffer) >= self._calibration_rows:
@@ -215,14 +237,51 @@ class Series:
             now = np.stack([self.arrays["robust"], self.arrays["variance"]])
             self.earlier = np.concatenate([self.earlier, now[np.newaxis]])[-_STEPS:]
             self.rows_of_earlier = [*self.rows_of_earlier, first_row + int(fed)][-_STEPS:]
+        if learn and fed and until_looked_at(self.learned) == self.learned:  # twice as many are due next
+            self._look_at_bins()
         return int(fed), self._name(int(place))
+
+    def _add_to_sample(self, values: Floats, losses: Floats, key: NDArray[np.uint64]) -> None:
+        numbers = np.arange(self.learned, self.learned + len(values), dtype=np.float64)
+        reservoir = Reservoir(len(self.sample), "uniform", key, self.sample)
+        rows = np.column_stack([numbers, losses, values])
+        reservoir.serve(rows, self.learned, self.learned + len(rows), Wanted())
+        self.learned += len(rows)
+
+    def _look_at_bins(self) -> None:
+        """Make the bins again of which one has so many values that it hides how these are distributed.
+
+        Bins of evidence stay as they are.
+        """
+        strong = self.strong()
+        values = [name for name in self.names if name.side in ("label", "input", "pair")]
+        crowded = [name for name in values if name not in strong and self.histogram(name).crowded]
+        slots = {slot for name in crowded if name.side != "label" for slot in self._slots(name)}
+        slots |= self._end_pairs(slots)
+        for place in [0] * (Name("label", 0) in crowded) + [1 + slot for slot in slots]:
+            self._clear_bins(place)
+        if crowded and not self.calibrating:
+            self._calibrate_next()
 
     def histogram(self, name: Name) -> Histogram:
         """Return the values of a feature, a pair or the label that later rows are compared with."""
-        _, place = self._place(name)
+        return self._histogram(self._place(name)[1])
+
+    def _histogram(self, place: int) -> Histogram:
         edges = self.arrays["edges"][place, : max(0, int(self.arrays["used"][place]))]
         counts, risk, answer = (self.arrays[name][place, : betting.BINS] for name in ("counts", "risk", "answer"))
         return Histogram(edges, counts, risk, answer, int(self.arrays["block"][place]))
+
+    @property
+    def past_inputs(self) -> Floats:
+        """(k, d) a sample of the inputs of all rows that later ones are compared with, or were before a change."""
+        return self.sample[: self.learned, _ABOUT + 1 :]
+
+    def has_frozen(self, slot: int) -> bool:
+        """Return whether a feature has had one value for so much longer than ever before that it has frozen."""
+        seen, counts = (self.arrays[name][1 + slot] for name in ("seen", "counts"))
+        present, longest = self.runs(Name("input", slot))
+        return bool(betting.has_frozen(present, longest, seen, counts, self._limits()[0][1 + slot]))
 
     def runs(self, name: Name) -> tuple[int, int]:
         """Return the rows of the present run of equal values, missing ones included, and of the longest one before."""
@@ -260,7 +319,7 @@ class Series:
     def strong(self) -> set[Name]:
         """Return the series whose wealth is strong evidence of a change: nearly what raises an alarm."""
         strong = {
-            prefix: self.arrays[prefix + "wealth"].sum(axis=1) * self.arrays[prefix + "block"] > STRONG * limits
+            prefix: self.arrays[prefix + "wealth"].sum(axis=1) * self.arrays[prefix + "block"] > betting.STRONG * limits
             for prefix, limits in zip(("", "level_"), self._limits(), strict=True)
         }
         places = {name: self._place(name) for name in self.names}
@@ -286,12 +345,20 @@ class Series:
         """Wealth of a bet on the loss at some values of one feature above which it raises an alarm."""
         return _BUDGET_ROWS / self.budget * max(1, self.width) / _SHARES["local"]
 
-    def starts(self, name: Name) -> NDArray[np.int64]:
+    def starts(self, name: Name, row: int) -> NDArray[np.int64]:
         """Return the first rows of the change that strong bets suggest, each with the number and time of its event.
 
-        The strongest bet comes first. There are none if no bet wins.
+        The strongest bet comes first. There are none if no bet wins. A feature that has frozen did so at the first row
+        of its run.
+
+        Parameters
+        ----------
+        row
+            The newest row.
         """
         prefix, place = self._place(name)
+        if name.side == "input" and self.has_frozen(name.slot):
+            return np.array([[row + 1 - self.arrays["runs"][place, 0], *self.arrays["run_origin"][place]]])
         best, start = self.arrays[prefix + "best"][place], self.arrays[prefix + "start"][place]
         order = np.argsort(-best, kind="stable")
         won = order[best[order] > max(1.0, float(best.max()) ** 0.5)]
@@ -360,7 +427,7 @@ class Series:
             elif side == "label":
                 self._begin_anew(0)
             elif side in ("input", "pair"):
-                slots = (slot,) if side == "input" else self.pairs[slot][:2]
+                slots = self._slots(Name(side, slot))
                 fits = side == "input" and since is not None and self.histogram(Name(side, slot)).fits(since[1 + slot])
                 if fits and since is not None:
                     self.arrays["counts"][1 + slot] = [*since[1 + slot], since[1 + slot].sum()]
@@ -379,11 +446,17 @@ class Series:
         meta: dict[str, Any] = {
             "kinds": self.kinds,
             "calibrating": self.calibrating,
+            "learned": self.learned,
             "pairs": [list(pair) for pair in self.pairs],
             "rows_of_earlier": self.rows_of_earlier,
             "moves": list(self.moves.items()),
         }
-        return meta, {"buffer": self.buffer, "earlier": self.earlier, **self.arrays}
+        return meta, {
+            "buffer": self.buffer,
+            "sample": self.sample[: self.learned],
+            "earlier": self.earlier,
+            **self.arrays,
+        }
 
     def restore(self, saved: SeriesMeta, arrays: Mapping[str, NDArray[Any]], row: int) -> None:
         """Restore a saved state of a stream whose newest row is `row`.
@@ -402,10 +475,13 @@ class Series:
         members = self.arrays["members"]
         found = form.read(_VALUES, arrays, _OF, values=1 + width + len(self.pairs))
         found |= form.read(_LEVELS, arrays, _OF, levels=1 + width)
+        held = min(saved.learned, len(self.sample))
         sizes = {"calibrating": len(saved.calibrating), "rows": len(saved.rows_of_earlier), "levels": 1 + width}
+        sizes |= {"sampled": held, "columns": _ABOUT + 1 + width}
         found |= form.read(_CALIBRATION, arrays, _OF, **sizes)
         form.expect(np.array_equal(found["members"], members), "members that are those of the pairs", members, _OF)
-        self.calibrating = saved.calibrating
+        self.calibrating, self.learned = saved.calibrating, saved.learned
+        self.sample[:held] = found.pop("sample")
         self.buffer, self.earlier = found.pop("buffer"), found.pop("earlier")
         self.rows_of_earlier, self.arrays = saved.rows_of_earlier, found
         self.moves = {tuple(slots): moves for slots, moves in saved.moves}
@@ -432,6 +508,13 @@ class Series:
             start, seqs = self.arrays[prefix + "start"], self.arrays[prefix + "origin"][..., 0]
             form.expect(start.max() <= row, f"bets that began up to row {row}", start.max(), _OF)
             form.expect(seqs.min() >= 0, "events from 0 on as origins", seqs.min(), _OF)
+        runs, seqs = self.arrays["runs"][:, 0], self.arrays["run_origin"][:, 0]
+        possible = (runs <= row + 1).all() and (seqs >= 0).all()
+        form.expect(possible, f"runs of up to {row + 1} rows that began at events from 0 on", runs, _OF)
+        form.expect((self.arrays["begun"] <= self.learned).all(), f"series of {self.learned} rows", self.learned, _OF)
+        about = self.sample[: self.learned, :_ABOUT]
+        known = np.isfinite(about).all() and (about[:, 0] >= 0).all() and (about[:, 0] < self.learned).all()
+        form.expect(known, f"numbers below {self.learned} and losses of sampled rows", about, _OF)
         variances = self.earlier[:, 1]
         form.expect(not (variances < 0).any(), "variances from 0 on", variances, _OF)
         form.expect((np.isnan(self.earlier[:, 0]) == np.isnan(variances)).all(), "means with variances", variances, _OF)
@@ -449,7 +532,15 @@ class Series:
     def _let_settle(self, places: slice) -> None:
         self.arrays["number"][places], self.arrays["level_open_sums"][places] = 0.0, 0.0
 
+    def _slots(self, name: Name) -> tuple[int, ...]:
+        """Return the slot of a feature, or those of a pair."""
+        return (name.slot,) if name.side == "input" else self.pairs[name.slot][:2]
+
     def _begin_anew(self, place: int) -> None:
+        self.arrays["begun"][place] = -1
+        self._clear_bins(place)
+
+    def _clear_bins(self, place: int) -> None:
         self.arrays["used"][place] = -1
         for name in ("counts", "risk", "answer", "open_sums", "squares"):
             self.arrays[name][place] = 0.0
@@ -497,20 +588,34 @@ class Series:
 
     def _calibrate(self) -> None:
         """Make the bins of the series whose values have been kept, and find pairs among these features."""
+        held = self.sample[: self.learned]
+        earlier = held[held[:, 0] < self.learned - len(self.buffer)]
         for column, place in enumerate(self.calibrating):
-            self._make_bins(place, self.buffer[:, column])
+            self._make_bins(place, self.buffer[:, column], earlier, earlier[:, _ABOUT + place])
         numbers = [column for column, place in enumerate(self.calibrating) if place and self.kinds[place - 1] != _TEXT]
         pairs = find_pairs(self.buffer[:, numbers], numbers)
         between = differences(self.buffer, pairs)
         for pair, values in zip(pairs, between.T, strict=True):
             first, second = (self.calibrating[column] - 1 for column in pair[:2])
             self.watch_pair(Pair(first, second, pair.ratio))
-            self._make_bins(self.width + len(self.pairs), values)
+            self.arrays["begun"][-1] = self.arrays["begun"][[1 + first, 1 + second]].max()
+            before = differences(earlier[:, _ABOUT + 1 :], self.pairs[-1:])[:, 0]
+            self._make_bins(self.width + len(self.pairs), values, earlier, before)
         self._calibrate_next()
 
-    def _make_bins(self, place: int, values: Floats) -> None:
-        """Make a bin for each of the first values, or between quantiles, and find out how many tell as much as one."""
-        present = np.sort(values[~np.isnan(values)])
+    def _make_bins(self, place: int, values: Floats, earlier: Floats, before: Floats) -> None:
+        """Make a bin for each value, or between quantiles, and find out how many rows tell as much as one.
+
+        Parameters
+        ----------
+        values
+            (n,) consecutive values of the series.
+        earlier, before
+            (k, 3 + d) sample of all rows before them, and (k,) values of the series in it. Those since the series began
+            are counted.
+        """
+        both = np.concatenate([before, values])
+        present = np.sort(both[~np.isnan(both)])
         edges = np.unique(present)
         if len(edges) > betting.EDGES:
             edges = np.unique(present[np.linspace(0, len(present) - 1, betting.EDGES).astype(np.int64)])
@@ -519,6 +624,21 @@ class Series:
         self.arrays["used"][place] = len(edges)
         self._find_block(place, values)
         self._forget_bets("", slice(place, place + 1))
+        if self.arrays["begun"][place] < 0:
+            self.arrays["begun"][place] = self.learned
+        since = earlier[:, 0] >= self.arrays["begun"][place]
+        self._count(place, earlier[since], before[since])
+
+    def _count(self, place: int, rows: Floats, values: Floats) -> None:
+        """Count the values of a series in a sample of rows as those that later ones are compared with."""
+        bins = self._histogram(place).bins(values)
+        counts = np.bincount(bins, minlength=betting.BINS)
+        self.arrays["counts"][place] = [*counts, len(rows)]
+        low, high = self.bounds()
+        losses = np.clip(rows[:, 1], low[0], high[0])
+        labels = self._histogram(0).clipped(rows[:, 2])
+        for name, numbers in (("risk", losses), ("answer", labels)):
+            self.arrays[name][place] = np.bincount(bins, numbers, betting.BINS) / np.maximum(1, counts)
 
     def _find_block(self, place: int, values: Floats) -> None:
         betting.sum_first_ranks(ranks(values), self.arrays["open_sums"], self.arrays["squares"], place)
@@ -526,6 +646,27 @@ class Series:
         block, members = self.arrays["block"], self.arrays["members"]
         block[place] = betting.block_of_values(len(values), self.arrays["squares"], place)
         betting.raise_to_members(block, members, place)
+
+
+def sampled_rows(features: int) -> int:
+    """Return the number of rows of the sample of a stream.
+
+    >>> [sampled_rows(features) for features in (0, 10, 200, 5_000)]
+    [600, 600, 295, 60]
+    """
+    return max(_FEWEST, min(SAMPLED, _NUMBERS_SAMPLED // (_ABOUT + 1 + features)))
+
+
+def until_looked_at(learned: int) -> int:
+    """Return the number of rows until bins are looked at again.
+
+    >>> [until_looked_at(learned) for learned in (0, 999, 1_000, 1_001, 2_000)]
+    [1000, 1, 1000, 999, 2000]
+    """
+    due = LOOKED_AT
+    while due <= learned:
+        due *= 2
+    return due - learned
 
 
 def warm_up() -> None:

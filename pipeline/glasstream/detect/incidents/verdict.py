@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri  # type: ignore[import-untyped]
 
 from glasstream.detect.incidents import exchange
-from glasstream.detect.incidents.betting import BINS
+from glasstream.detect.incidents.betting import BINS, VARIED
 from glasstream.detect.incidents.histogram import Histogram
 from glasstream.detect.incidents.pairs import Pair, differences
 from glasstream.detect.incidents.scaling import factor_of
@@ -24,8 +24,8 @@ MISSING = 0.1
 """Rise of the share of missing values from which on a feature counts as missing."""
 LONGER = 2
 """Times the longest run of equal values before, from which on a feature counts as constant."""
-CONSTANT, VARIED = 0.99, 0.95
-"""Share of the most frequent value of a feature that was constant at least, and of one that was not at most."""
+CONSTANT = 0.99
+"""Share that the most frequent value of a feature has at least if it was constant."""
 ALIVE = 0.5
 """Share that the former value of a constant feature has at most when the feature came alive."""
 LOST, REDISTRIBUTED = 0.1, 0.6
@@ -103,8 +103,12 @@ class Sample:
     """(1 + d + p, BINS) number of all values since, by series and bin: labels, inputs, differences."""
     answers: Floats
     """(1 + d + p, BINS) sums of their labels."""
+    past: Floats
+    """(k, d) a sample of the inputs of all rows before, also before former changes."""
     runs: Sequence[tuple[int, int]]
     """Rows of the present run of equal values of each feature, and of the longest one before."""
+    frozen: Collection[int]
+    """Features that have had one value for so much longer than ever before that they have frozen."""
     loss: Level
     importance: Sequence[Level]
     strengths: Mapping[Name, float]
@@ -215,6 +219,12 @@ def judge(sample: Sample, first: Judgement | None = None) -> Judgement | None:
     )
 
 
+def _varied(values: Floats) -> bool:
+    """Return whether values that are not missing are not those of a constant feature."""
+    _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    return len(counts) > 0 and bool(counts.max() < CONSTANT * counts.sum())
+
+
 def series_changed(sample: Sample) -> list[Name]:
     """Return the series that the rows show to have changed."""
     return _changes(sample, worse=False).names
@@ -230,7 +240,7 @@ def _changes(sample: Sample, worse: bool) -> _Changes:
     def differs(name: Name, distance: float) -> bool:
         return distance > (SAME if name in sample.strong else most)
 
-    moved = [j for j, one in enumerate(distance) if differs(Name("input", j), one)]
+    moved = [j for j, one in enumerate(distance) if differs(Name("input", j), one) or j in sample.frozen]
     apart = [p for p, one in enumerate(gap) if differs(Name("pair", p), one)]
     return _Changes(
         moved=moved,
@@ -312,7 +322,7 @@ def _faults(sample: Sample, changes: _Changes, known: Sequence[Affected]) -> lis
         frozen = present_run >= len(values) and present_run > LONGER * longest_run
         if missing - before.shares[0] >= MISSING and most_before < CONSTANT:
             result.append(Affected(name, "missing"))
-        elif most_before >= CONSTANT and shares[mode] < ALIVE:
+        elif most_before >= CONSTANT and shares[mode] < ALIVE and not _varied(sample.past[:, j]):
             result.append(Affected(name, "alive"))
         elif frozen and most_before < VARIED:
             result.append(Affected(name, "constant"))

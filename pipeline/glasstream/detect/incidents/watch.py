@@ -33,7 +33,7 @@ from glasstream.detect.incidents.recent import Recent, Saved, Texts
 from glasstream.detect.incidents.replacement import VERDICT, Replacement
 from glasstream.detect.incidents.series import NO_TIME, Name, Series, SeriesMeta
 from glasstream.detect.incidents.summary import SEGMENT_WORSE, of_replacement, summary
-from glasstream.detect.incidents.verdict import Judgement, Sample, judge, series_changed
+from glasstream.detect.incidents.verdict import Judgement, Level, Sample, judge, series_changed
 from glasstream.detect.incidents.watching import until_due, watched
 from glasstream.detect.incidents.where import Of, locate
 from glasstream.detect.incidents.where import Sample as Around
@@ -375,7 +375,9 @@ class IncidentWatch:
             alarm.before, _ = self.losses.means(onset.row)
 
     def _onset(self, over: Name, now: _Now) -> Onset:
-        starts = self.series.starts(over).tolist() or [[now.row, now.seq, now.time]]  # no bet need win a large budget
+        starts = self.series.starts(over, now.row).tolist() or [
+            [now.row, now.seq, now.time]
+        ]  # no bet need win a large budget
         first, seq, time = starts[0]
         rows = [row for row, *_ in starts]
         margin = 3 * (now.row - first) // 4 + 5
@@ -390,11 +392,12 @@ class IncidentWatch:
             judgement = judge(sample)
             self._locate(one, judgement)
             of_the_model = judgement is not None and _of_the_model(judgement)
-            if of_the_model and one.rows >= JUDGED_AGAIN and not self.past.exceeded(sample.loss.after):
+            if of_the_model and one.rows >= JUDGED_AGAIN and not self._rose(one, sample.loss):
                 judgement, of_the_model = None, False
             lasts = of_the_model and one.rows < _LASTING
             if judgement is not None and not lasts and self._confirmed(one, judgement):
                 yield from self._end_local(now)
+                self._date(one, judgement, now)
                 one.number, one.judgement = self._next_number(), judgement
                 yield self._record("open", one, judgement, now)
             elif not lasts and not self._pending(one):
@@ -411,6 +414,22 @@ class IncidentWatch:
             one.quiet = one.quiet + 1 if _as_before(first, sample) else 0
             if one.quiet >= QUIET or one.rows >= NORMAL:
                 yield self._end("over" if one.quiet >= QUIET else "normal", one, first, now)
+
+    def _date(self, one: Alarm, judgement: Judgement, now: _Now) -> None:
+        """Let the onset be that of a feature that the verdict names, if what raised the alarm is not named."""
+        told = {Name("input", self.names.index(it.feature)) for it in judgement.features if it.fault is not None}
+        told &= set(judgement.changed)
+        if told and told.isdisjoint(one.pending) and not any(name.side == "pair" for name in one.pending):
+            one.onset = self._onset(max(sorted(told), key=self.series.strength), now)
+            one.before, _ = self.losses.means(one.onset.row)
+
+    def _rose(self, one: Alarm, loss: Level) -> bool:
+        """Return whether the loss is higher than it has ever been, and that of all rows since the onset than before."""
+        _, since = self.losses.means(one.onset.row)
+        before = loss.before if one.before is None else one.before
+        if before > loss.before + loss.spread:  # because of outliers
+            before = loss.before
+        return self.past.exceeded(loss.after) and (since is None or since > before)
 
     def _local(self, decision: Decision, now: _Now) -> Incident:
         """Return a record about a rise of the loss in one segment."""
@@ -510,13 +529,16 @@ class IncidentWatch:
             targets=one.gathered[:, 0],
             counts=one.counts,
             answers=one.answers,
+            past=self.series.past_inputs,
+            frozen={slot for slot in range(len(self.names)) if self.series.has_frozen(slot)},
             runs=[self.series.runs(Name("input", slot)) for slot in range(len(self.names))],
             loss=levels[0],
             importance=levels[1:],
             strengths={name: self.series.strength(name) for name in names},
             strong=self.series.strong(),
             starts={
-                name: next((row for row, *_ in self.series.starts(name).tolist()), one.onset.row) for name in names
+                name: next((row for row, *_ in self.series.starts(name, now.row).tolist()), one.onset.row)
+                for name in names
             },
             classes=self.classes,
             labelled=self.labelled,
