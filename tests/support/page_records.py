@@ -16,7 +16,7 @@ from glasstream_topics import (
     segments,
     watching,
 )
-from glasstream_topics.incidents import Affected, Alternative, Evidence, Incident, Onset
+from glasstream_topics.incidents import Advice, Affected, Alternative, Evidence, Incident, Onset
 
 
 def importance_record(
@@ -123,6 +123,7 @@ def incident_record(
         weight=0.625,
         alternatives=[Alternative("data_moved", 0.25), Alternative("unclear", 0.125)],
         features=[Affected("salary", "scaled", factor=1000.0), Affected("age", "swapped", other="loan")],
+        advice=Advice("fix_input", ["salary"], None),
         loss_name="zero_one",
         loss_before=0.125,
         loss_after=0.5,

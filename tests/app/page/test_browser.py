@@ -443,7 +443,8 @@ def incidents_come_first_with_their_evidence(view: Viewing) -> None:
     lines = view.page.locator("#incident-list .line")
     assert lines.count() == 2 and view.page.locator("#calm").is_hidden()
     assert "▲ open" in lines.nth(0).inner_text() and "broken: xxx" in lines.nth(0).inner_text()
-    assert "✓ over" in lines.nth(1).inner_text()
+    assert "→ repair the source of the inputs: salary" in lines.nth(0).inner_text()
+    assert "✓ over" in lines.nth(1).inner_text() and "→" not in lines.nth(1).inner_text()
     top = "document.querySelector('#incidents').getBoundingClientRect().bottom"
     assert view.get(f"{top} <= document.querySelector('main').getBoundingClientRect().top")
     standing = view.page.locator("#standing").inner_text()

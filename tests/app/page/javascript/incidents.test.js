@@ -132,6 +132,8 @@ test("what an incident is comes in words, not by colour alone", () => {
   assert.equal(when(incident({ onset: ONSET })), "since row 100 (between 90 and 110)");
   const sure = { ...ONSET, earliest: 100, latest: 100 };
   assert.equal(when(incident({ status: "over", row: 2000, onset: sure })), "since row 100, until row 2,000");
+  const normal = incident({ status: "normal", row: 2000, onset: sure });
+  assert.equal(when(normal), "since row 100, the new normal from row 2,000");
   const unlabelled = incident({ status: "over", row: 2000, onset: sure, by_events: true });
   assert.equal(when(unlabelled), "since event 100, until event 2,000");
   assert.equal(began(ONSET), "");

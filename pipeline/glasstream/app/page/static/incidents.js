@@ -97,7 +97,8 @@ export function when({ onset, status, row, by_events }) {
   const { earliest, latest } = onset;
   const between = earliest === latest ? "" : ` (between ${count(earliest)} and ${count(latest)})`;
   const unit = by_events ? "event" : "row";
-  const until = status === "open" ? "" : `, until ${unit} ${count(row)}`;
+  const ended = status === "normal" ? "the new normal from" : "until";
+  const until = status === "open" ? "" : `, ${ended} ${unit} ${count(row)}`;
   return `since ${unit} ${count(onset.row)}${between}${until}`;
 }
 
@@ -318,6 +319,11 @@ export class IncidentsPanel {
     chip.title = title;
     const small = `${incident.title} · ${when(incident)}${seen ? " · acknowledged" : ""}`;
     line.append(chip, piece("span", "summary", incident.summary), piece("small", "", small));
+    if (incident.status === "open" && incident.suggestion) {
+      const what = piece("small", "todo", `→ ${incident.suggestion}`);
+      what.title = "Advice, from verdict, loss and recovery";
+      line.append(what);
+    }
     item.append(line);
     return item;
   }
