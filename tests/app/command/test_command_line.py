@@ -33,6 +33,22 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_the_check_of_a_bundled_model_loads_no_model() -> None:
+    """`run` makes it before its first line."""
+    script = f"""
+        import sys
+        from glasstream.app.configuration import load
+        from glasstream.events.admission import Task
+        from glasstream.flow.learner.expect_model import expect_model
+        for name in ("forest", "tree", "linear"):
+            expect_model(load(assignments=[f"model.name={{name}}"]), Task.CLASSIFICATION)
+        print([name for name in {HEAVY} if name in sys.modules])
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "['numba']\n"  # of the settings of drift detectors, which compile nothing
+
+
 def test_python_runs_the_package_as_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "glasstream", "--help"], cwd=ROOT, capture_output=True, text=True, check=True

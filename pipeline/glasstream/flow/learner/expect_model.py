@@ -1,6 +1,6 @@
 """Check the model of the settings before anything starts.
 
-The check needs neither River nor numba for a bundled model, so that a command that only starts stages begins at once.
+The check needs no River for a bundled model, so that a command that only starts stages begins at once.
 """
 
 from glasstream.events.admission import Task
