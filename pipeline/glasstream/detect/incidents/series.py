@@ -670,8 +670,11 @@ def until_looked_at(learned: int) -> int:
 
 
 def warm_up() -> None:
-    """Compile what runs when the first rows of a series are complete."""
-    Series(1.0)._find_block(0, np.zeros(1))
+    """Compile what runs when rows join the sample, and when bins are made."""
+    series = Series(1.0)
+    series._add_to_sample(np.zeros((1, 1)), np.zeros(1), np.zeros(2, np.uint64))
+    series._find_block(0, np.zeros(1))
+    series._count(0, series.sample[:1], np.zeros(1))
 
 
 def _fresh_values(number: int) -> dict[str, NDArray[Any]]:
