@@ -15,7 +15,7 @@ NAVIGATION = {
         *("operating", "containers", "kubernetes", "security", "watching", "notify", "runbook"),
         *("/CONTRIBUTING", "releasing"),
     ),
-    "Reference": (*("settings", "all-settings", "events", "topics", "api", "performance", "glossary", "/CHANGELOG"),),
+    "Reference": (*("settings", "all-settings", "events", "topics", "api", "performance", "glossary", "/CHANGELOG", "/ops/changes"),),
     "Explanation": (
         "methods",
         "incidents",
@@ -44,7 +44,7 @@ project = "Glasstream"
 version = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["version"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "README"
-include_patterns = ["*.md", "ops/docs/*.md", "ops/docs/*.rst", "ops/decisions/*.md"]
+include_patterns = ["*.md", "ops/*.md", "ops/docs/*.md", "ops/docs/*.rst", "ops/decisions/*.md"]
 
 # The pages are written for a code host, which does not know these parts of MyST's syntax.
 myst_disable_syntax = ["myst_block_break", "myst_line_comment", "myst_role", "myst_target"]

@@ -19,7 +19,7 @@ from tests.support.docs_pages import ROOT
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-FOLDERS = (".", "ops/docs", "ops/decisions")
+FOLDERS = (".", "ops", "ops/docs", "ops/decisions")
 """Folders with pages."""
 LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//|url\(\W?(?:https?:)?//")
 """What a page or a style sheet loads from another host."""
