@@ -15,7 +15,10 @@ NAVIGATION = {
         *("operating", "containers", "kubernetes", "security", "watching", "notify", "runbook"),
         *("/CONTRIBUTING", "releasing"),
     ),
-    "Reference": (*("settings", "all-settings", "events", "topics", "api", "performance", "glossary", "/CHANGELOG", "/ops/changes"),),
+    "Reference": (
+        *("settings", "all-settings", "events", "topics", "api", "performance", "glossary"),
+        *("/CHANGELOG", "/ops/changes"),
+    ),
     "Explanation": (
         "methods",
         "incidents",
