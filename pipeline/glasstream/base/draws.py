@@ -10,7 +10,6 @@ import hashlib
 from enum import IntEnum
 
 import numpy as np
-from numba import uint64
 from numpy.typing import NDArray
 
 from glasstream.base.jit import kernel
@@ -54,8 +53,8 @@ def stream_key(seed: int, stream: str) -> NDArray[np.uint64]:
 @kernel
 def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
     """Return one Philox4x32-10 block: four 32-bit words (as uint64) for a 128-bit counter and a 64-bit key."""
-    c0, c1, c2, c3 = uint64(c0), uint64(c1), uint64(c2), uint64(c3)
-    k0, k1 = uint64(k0), uint64(k1)
+    c0, c1, c2, c3 = np.uint64(c0), np.uint64(c1), np.uint64(c2), np.uint64(c3)
+    k0, k1 = np.uint64(k0), np.uint64(k1)
     for _ in range(_ROUNDS):
         p0 = _M0 * c0
         p1 = _M1 * c2
@@ -77,18 +76,18 @@ def below(bound, key, row, purpose, index):  # type: ignore[no-untyped-def]
     64 random bits are scaled by multiplication (Lemire 2019, without the rejection step). The probability of a value is
     off by at most 2**-32 of itself.
     """
-    r = uint64(row)
-    a, b, _, _ = philox(r & _LOW, r >> _32, uint64(purpose), uint64(index), key[0], key[1])
-    n = uint64(bound)
+    r = np.uint64(row)
+    a, b, _, _ = philox(r & _LOW, r >> _32, np.uint64(purpose), np.uint64(index), key[0], key[1])
+    n = np.uint64(bound)
     return np.int64((a * n + ((b * n) >> _32)) >> _32)
 
 
 @kernel
 def uniform(key, row, purpose, index):  # type: ignore[no-untyped-def]
     """Return a number uniform on [0, 1), a multiple of 2**-53."""
-    r = uint64(row)
-    a, b, _, _ = philox(r & _LOW, r >> _32, uint64(purpose), uint64(index), key[0], key[1])
-    return np.float64((a << uint64(21)) | (b >> uint64(11))) * 2.0**-53
+    r = np.uint64(row)
+    a, b, _, _ = philox(r & _LOW, r >> _32, np.uint64(purpose), np.uint64(index), key[0], key[1])
+    return np.float64((a << np.uint64(21)) | (b >> np.uint64(11))) * 2.0**-53
 
 
 @kernel

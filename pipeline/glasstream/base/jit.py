@@ -14,17 +14,25 @@ the constant's type: a large kernel with many callers would be compiled many tim
 For each kernel, numba makes machine code, a wrapper for Python, one for C, and a file in the cache, even if only other
 kernels call it. Here, a kernel that others call becomes a part of them: it is optimised and made machine code only with
 them. This halves the time of a first start, and the machine code is as fast (measured).
+
+Until the cache has a process's kernels, `interpret` lets it run them as plain Python, slowly but with the same bits: a
+first run shows results at once, while another process fills the cache.
 """
 
 import hashlib
+import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from types import FunctionType, SimpleNamespace
+from typing import Any, Final
 
 import numba
+import numpy as np
+from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.types.misc import unliteral
@@ -32,6 +40,7 @@ from numba.core.types.misc import unliteral
 from glasstream.base.errors import SettingsError
 
 Kernel = Callable[..., Any]
+_KERNELS: Final[list[Any]] = []
 
 
 def kernel(function: Kernel) -> Kernel:
@@ -75,6 +84,7 @@ def _compiled(function: Kernel, **options: bool) -> Kernel:
     file = getattr(getattr(made, "_cache", None), "_cache_file", None)
     if file is not None:  # else this numba keeps it elsewhere
         file._source_stamp = _stamp(function.__module__)
+    _KERNELS.append(made)
     return made
 
 
@@ -123,3 +133,80 @@ def _stamp(module: str) -> str:
             for imported, several, one in imports.findall(texts[name]):
                 waiting += [imported, *(f"{imported}.{part}" for part in re.findall(r"\w+", several or one))]
     return hashlib.blake2b(repr(sorted(texts.items())).encode()).hexdigest()
+
+
+class NotCachedError(BaseException):
+    """A kernel is not in the cache. No handler of errors between the kernel and `from_cache` may catch this."""
+
+
+@contextmanager
+def from_cache() -> Iterator[None]:
+    """Load kernels, but compile none.
+
+    Raises
+    ------
+    NotCachedError
+        A kernel is not in the cache.
+    """
+    refusal = _Refusal()
+    event.register("numba:compile", refusal)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", refusal)
+
+
+class _Refusal(event.Listener):
+    def on_start(self, event: Any) -> None:
+        raise NotCachedError
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+def interpret() -> None:
+    """Run all kernels of the modules that are loaded as plain Python, with the same results, until `compiled`.
+
+    A kernel that runs then ends as it began, so both can be called whatever other threads do.
+    """
+    np.seterr(divide="ignore", over="ignore", invalid="ignore")  # compiled code does not warn
+    forms: dict[int, Kernel] = {}
+    spaces: dict[int, tuple[Mapping[str, Any], dict[str, Any]]] = {}
+    for made in _KERNELS:
+        function = made.py_func
+        _, space = spaces.setdefault(id(function.__globals__), (function.__globals__, {}))
+        forms[id(made)] = FunctionType(function.__code__, space, function.__name__, None, function.__closure__)
+    for given, space in spaces.values():
+        space |= {name: forms.get(id(value), value) for name, value in given.items()}
+        if "math" in space:
+            space["math"] = _MATH
+    for made in _KERNELS:
+        form = {"__call__": staticmethod(forms[id(made)]), "__slots__": ()}
+        made.__class__ = type(made.__name__, (numba.core.registry.CPUDispatcher,), form)
+
+
+def compiled() -> None:
+    """Run all kernels as machine code again."""
+    np.seterr(divide="warn", over="warn", invalid="warn")
+    for made in _KERNELS:
+        made.__class__ = numba.core.registry.CPUDispatcher
+
+
+def cache_folder() -> str:
+    """Return a folder of the cache."""
+    folder: str = _KERNELS[0]._cache.cache_path
+    return folder
+
+
+def _unbounded(name: str, *numbers: float) -> float:
+    """Return what a function of C returns, where that of Python raises an error: an infinity, or NaN."""
+    try:
+        return float(getattr(math, name)(*numbers))
+    except (OverflowError, ValueError):
+        return float(getattr(np, name)(*numbers))
+
+
+_MATH: Final = SimpleNamespace(
+    **{**vars(math), **{name: partial(_unbounded, name) for name in ("exp", "log", "log2", "pow", "sqrt")}}
+)
+"""What kernels know as `math` while they are plain Python."""

@@ -39,13 +39,13 @@ def test_it_is_told_now_and_then_and_ends_but_not_while_anything_moves() -> None
         moves.look(9, lambda: "5 rows aggregated")
 
 
-def test_compiling_is_no_standstill_and_is_told_of() -> None:
+def test_loading_is_no_standstill_and_is_told_of() -> None:
     clock, lines = Clock(), []
-    moves = Moves(Patience(notice=60.0, end=240.0, compiling=15.0), lines.append, clock)
+    moves = Moves(Patience(notice=60.0, end=240.0, loading=15.0), lines.append, clock)
     for second in range(601):
         clock.now = float(second)
         moves.wait(["learner-1"])
-    assert len(lines) == 40 and lines[-1].startswith("learner-1: compiling numerical kernels for 600 s")
+    assert len(lines) == 40 and lines[-1].startswith("learner-1: loading numerical kernels for 600 s")
     clock.now = 839.0
     moves.look(None, lambda: "")
     clock.now = 841.0

@@ -10,18 +10,11 @@ import pytest
 
 from glasstream.app.configuration import load
 from glasstream.base.errors import SettingsError, TopicError
-from glasstream.flow.learner import warm_up as learner_kernels
 from glasstream.kafka.stages import build
-from glasstream.kafka.stages import warm_up as other_kernels
 from glasstream.kafka.transport.input_topic import SizeCheck, TopicIdentity
 from glasstream.kafka.transport.options import options
 
 KEY = b"a key of sixteen bytes"
-WARM_UPS = {
-    "learner": (learner_kernels, "warm_up"),
-    "explainer": (other_kernels, "warm_up_explainer"),
-    "aggregator": (other_kernels, "warm_up_aggregator"),
-}
 
 
 def test_a_worker_has_one_name_and_a_fork_another() -> None:
@@ -61,13 +54,16 @@ def test_who_makes_no_model_imports_no_river() -> None:
     assert done.stdout.split() == ["_explainer", "_aggregator", "_novelty", "_notify"]
 
 
-@pytest.mark.parametrize("name", WARM_UPS)
+@pytest.mark.parametrize("name", ["learner", "explainer", "aggregator"])
 def test_kernels_are_compiled_before_the_worker_joins_its_group(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[Any] = []
-    monkeypatch.setattr(*WARM_UPS[name], warmed.append)
+    built: list[Any] = []
+    monkeypatch.setenv("GLASSTREAM_HMAC_KEY", KEY.hex())
+    monkeypatch.setattr(build, "warm_up", lambda *given: warmed.append(given))
+    monkeypatch.setattr(build, "run_worker", lambda make, options, secrets: built.append(make()))
     settings = load()
-    stage = getattr(build, f"_{name}")(settings, KEY)
-    assert warmed == [settings] and not stage.settled
+    build.run(name, settings)
+    assert warmed == [(name, settings)] and not built[0].settled
 
 
 @pytest.mark.parametrize(("name", "topic"), [("learner", "events"), ("novelty", "events"), ("labels", "labels")])
@@ -82,7 +78,6 @@ def test_a_stage_refuses_a_topic_whose_messages_it_cannot_hold(
         raise TopicError("too large")
 
     monkeypatch.setattr(SizeCheck, "check", refuse)
-    monkeypatch.setattr(learner_kernels, "warm_up", lambda settings: None)
 
     async def start() -> None:
         stage = getattr(build, f"_{name}")(load(), KEY)
@@ -100,18 +95,14 @@ def test_a_stage_refuses_a_topic_whose_messages_it_cannot_hold(
 def test_state_belongs_to_the_topic_that_the_stage_reads(
     name: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, function in WARM_UPS.values():
-        monkeypatch.setattr(module, function, lambda settings: None)
     monkeypatch.setattr(TopicIdentity, "__call__", lambda identity: f"the id of {identity.topic}")
     stage = getattr(build, f"_{name}")(load(), KEY)
     assert stage.make_state(0)._identify() == f"the id of {stage.input_topic}"
     assert stage.input_topic == load().prefix + topic
 
 
-def test_only_what_the_learner_publishes_again_may_have_holes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_the_learner_publishes_again_may_have_holes() -> None:
     """Every other stage stops before a hole in its input."""
-    for module, function in WARM_UPS.values():
-        monkeypatch.setattr(module, function, lambda settings: None)
     names = ("learner", "explainer", "aggregator", "novelty", "labels", "notify")
     stages = {name: getattr(build, f"_{name}")(load(), KEY) for name in names}
     assert {name for name, stage in stages.items() if stage.replaceable_input} == {"explainer", "aggregator"}

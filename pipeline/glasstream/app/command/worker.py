@@ -1,5 +1,6 @@
 """`glasstream worker STAGE`: run one worker of a stage."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,10 +28,15 @@ from glasstream.app.command.options import load_settings, settings_options
     "start epoch N instead of failing. Start every stage with the same number.",
 )
 @click.option("--tether", is_flag=True, hidden=True, help="Exit when standard input closes.")
-@click.option("--built", type=click.Path(path_type=Path), hidden=True, help="Create this file before the start.")
+@click.option(
+    "--kernels",
+    type=click.Path(path_type=Path),
+    hidden=True,
+    help="Do not wait for kernels to be compiled, and write to this file whether plain Python runs in their place.",
+)
 @settings_options()
 def worker(
-    stage: str, instance: str | None, new_epoch: int | None, tether: bool, built: Path | None, **common: Any
+    stage: str, instance: str | None, new_epoch: int | None, tether: bool, kernels: Path | None, **common: Any
 ) -> NoReturn:
     """Run one worker of a stage until it receives a signal to stop.
 
@@ -40,7 +46,7 @@ def worker(
     webhook, and the stage `avro` publishes the records in Avro too.
     """
     from glasstream.app.command.expect import expect_address
-    from glasstream.app.runner.children import die_with_parent
+    from glasstream.app.runner.children import die_with_parent, write_kernels
     from glasstream.kafka.stages.build import run as run_stage
 
     if tether:
@@ -53,4 +59,4 @@ def worker(
 
         expect_tried(settings.model)
         expect_model(settings)  # report a model that cannot be made as a usage error
-    run_stage(stage, settings, built.touch if built else lambda: None)
+    run_stage(stage, settings, partial(write_kernels, kernels) if kernels else None)

@@ -21,6 +21,7 @@ _QUICK_DEATH_SECONDS = 5.0
 _LONGEST_PAUSE = 10.0
 
 
+_INTERPRETED = "interpreted"
 PAGE = "page"
 """Name of the page process. The run continues when it ends."""
 
@@ -36,8 +37,8 @@ class _Child:
     """Time of the next start."""
     deaths: int = 0
     quick_deaths: int = 0
-    built: Path | None = None
-    """File that the worker creates when it has compiled its kernels."""
+    kernels: Path | None = None
+    """File in which the worker says which kernels it runs."""
 
 
 @dataclass(slots=True)
@@ -62,8 +63,8 @@ class Children:
 
     def add(self, stage: str, instance: str) -> None:
         """Start a worker."""
-        built = Path(self._folder.name, instance)
-        self._add(_Child(stage, instance, ("worker", stage, "--built", str(built)), built=built))
+        kernels = Path(self._folder.name, instance)
+        self._add(_Child(stage, instance, ("worker", stage, "--kernels", str(kernels)), kernels=kernels))
 
     def add_page(self, *, show: bool) -> None:
         """Start the page; with `show`, open it in a browser."""
@@ -81,9 +82,14 @@ class Children:
             if child.stage == stage and child.process is not None and child.process.poll() is None
         ]
 
-    def compiling(self) -> list[str]:
-        """Return the names of the workers that compile kernels, or load them, before they start."""
-        return [one.instance for one in self._children if one.process and one.built and not one.built.exists()]
+    def loading(self) -> list[str]:
+        """Return the names of the workers that load their kernels before they start."""
+        return [one.instance for one in self._children if one.process and one.kernels and not one.kernels.exists()]
+
+    def interpreting(self) -> list[str]:
+        """Return the names of the workers that run plain Python while their kernels are compiled."""
+        files = [(one.instance, one.kernels) for one in self._children if one.process and one.kernels]
+        return [name for name, file in files if file.exists() and file.read_text() == _INTERPRETED]
 
     def check(self) -> None:
         """Check for dead workers, and restart explainers.
@@ -168,6 +174,11 @@ def start_process(arguments: Sequence[str], environment: Mapping[str, str]) -> "
         stdin=subprocess.PIPE,  # its end tells the child that this process is gone, for whatever reason
         start_new_session=True,  # Ctrl-C reaches only this process, which stops the stages in order
     )
+
+
+def write_kernels(file: Path, interpreted: bool) -> None:
+    """Tell the parent whether plain Python runs in place of kernels."""
+    file.write_text(_INTERPRETED if interpreted else "compiled", encoding="utf-8")
 
 
 def _name(code: int) -> str:

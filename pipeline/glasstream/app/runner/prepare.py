@@ -35,7 +35,10 @@ def create_topics(broker: Broker, settings: Settings) -> None:
 
 
 def for_embedded(settings: Settings) -> Settings:
-    """Return settings that librdkafka's mock cluster can hold: 5 MiB per partition, far below 1 MB per message."""
+    """Return settings that librdkafka's mock cluster can hold: 5 MiB per partition, far below 1 MB per message.
+
+    The learner then waits for the aggregator about every 1,000 rows, each time for three commits: they come sooner.
+    """
     mib = 1024 * 1024
     return msgspec.structs.replace(
         without_checkpoints(settings),
@@ -47,6 +50,7 @@ def for_embedded(settings: Settings) -> Settings:
             snapshot_largest=min(settings.limits.snapshot_largest, 3 * mib),
         ),
         block=msgspec.structs.replace(settings.block, bytes=min(settings.block.bytes, mib // 4)),
+        transaction=msgspec.structs.replace(settings.transaction, seconds=min(settings.transaction.seconds, 0.05)),
         worker=msgspec.structs.replace(
             settings.worker, session_seconds=6.0, heartbeat_seconds=1.0, fetch_wait_ms=10, check_crcs=False
         ),

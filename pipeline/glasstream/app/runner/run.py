@@ -44,13 +44,13 @@ class Patience:
     end
         Seconds after which the run ends. By then the learner has repeated what may have been lost three times:
         after 15, 45 and 105 seconds (see `glasstream.kafka.stages.standstill`).
-    compiling
-        Seconds between two lines that report that workers compile kernels. That is no standstill.
+    loading
+        Seconds between two lines that report that workers load or compile kernels. That is no standstill.
     """
 
     notice: float = 60.0
     end: float = 240.0
-    compiling: float = 15.0
+    loading: float = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +94,12 @@ class Moves:
         self._place: Hashable = None
         self._began = self._moved = self._told = clock()
 
-    def wait(self, compiling: Sequence[str]) -> None:
-        """Record that workers compile, which takes as long as it takes, and say so from time to time."""
+    def wait(self, loading: Sequence[str]) -> None:
+        """Record that workers start, which takes as long as it takes, and say so from time to time."""
         now = self._clock()
-        if now - self._told >= self._patience.compiling:
+        if now - self._told >= self._patience.loading:
             self._told = now
-            self._say(
-                f"{', '.join(compiling)}: compiling numerical kernels for {now - self._began:.0f} s; only the first "
-                "run on a machine does this, for about a minute"
-            )
+            self._say(f"{', '.join(loading)}: loading numerical kernels for {now - self._began:.0f} s")
         self._moved = now
 
     def look(self, place: Hashable, where: Callable[[], str]) -> None:
@@ -136,6 +133,34 @@ class Moves:
             self._say(
                 f"no progress for {now - self._moved:.0f} s: {where()}. The log lines of the stages may name the "
                 f"cause. The run ends in {left:.0f} s unless there is progress"
+            )
+
+
+class _Speed:
+    """What a run says of plain Python that runs until kernels are compiled."""
+
+    def __init__(self, children: Children, say: Callable[[str], None]) -> None:
+        self._children = children
+        self._say = say
+        self._interpreting = False
+
+    def look(self) -> None:
+        """Say when plain Python begins and ends to run."""
+        before, self._interpreting = self._interpreting, bool(self._children.interpreting())
+        if self._interpreting and not before:
+            self._say(
+                "first run on this machine: plain Python computes, slowly but with the same results, until its "
+                "numerical kernels are compiled in about a minute; later runs load them"
+            )
+        elif before and not self._interpreting:
+            self._say("the numerical kernels are compiled")
+
+    def end(self) -> None:
+        """Say what goes on after the run."""
+        if self._interpreting:
+            self._say(
+                "processes of low priority compile the numerical kernels for about another minute, so that later runs "
+                "are faster"
             )
 
 
@@ -252,12 +277,12 @@ def _through_kafka(settings: Settings, plan: Plan, console: Console, interrupts:
         ):
             if plan.page:
                 children.add_page(show=console.is_interactive)
+            children.add("learner", "learner-1")  # takes longest to start, because of River
             children.add("aggregator", "aggregator-1")
             for number in range(plan.explainers):
                 children.add("explainer", f"explainer-{number + 1}")
             if settings.explain.detects_novelty:
                 children.add("novelty", "novelty-1")
-            children.add("learner", "learner-1")
             _replay(settings, plan, console, children, interrupts, embedded=embedded)
 
 
@@ -322,10 +347,13 @@ def _replay(
         moves = Moves(plan.patience, lambda line: console.print(line, style="yellow"))
         started = drained = time.monotonic()
 
+        speed = _Speed(children, lambda line: console.print(line, style="dim"))
+
         def look() -> None:
-            if compiling := children.compiling():
-                moves.wait(compiling)
+            if loading := children.loading():
+                moves.wait(loading)
                 return
+            speed.look()
             progress = monitor.progress
             counts = (progress.consumed, progress.watched, progress.entries, progress.aggregated, progress.published)
             place = (monitor.read, replay.sent, replay.end, *(tuple(sorted(count.items())) for count in counts))
@@ -355,6 +383,7 @@ def _replay(
         seconds = time.monotonic() - started
         replay.close()
         monitor.close()
+        speed.end()
         children.stop(but=(PAGE,))
     packed.close()  # of an interrupted run: the source adds its last notices
     _tell(console, plan.source.notices)

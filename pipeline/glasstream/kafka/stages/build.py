@@ -14,6 +14,7 @@ from glasstream.flow.settings import Settings
 from glasstream.kafka.secret import hmac_key, notify_keys, notify_url, registry_login
 from glasstream.kafka.stages.aggregator_progress import AggregatorProgress
 from glasstream.kafka.stages.health import watch_over
+from glasstream.kafka.stages.kernels import compile_meanwhile, warm_up
 from glasstream.kafka.stages.names import LOST_EVENTS, needed_topics, topic
 from glasstream.kafka.transport.connection import connection
 from glasstream.kafka.transport.input_topic import SizeCheck, TopicIdentity
@@ -37,11 +38,12 @@ SEALED = ("learner", "explainer", "aggregator", "novelty")
 """Stages with saved state that the HMAC key authenticates. Only they need the key."""
 
 
-def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None) -> NoReturn:
+def run(stage: str, settings: Settings, interpreted: Callable[[bool], None] | None = None) -> NoReturn:
     """Run one worker of a stage until it gets a signal to stop or cannot continue. Then end the process.
 
-    `built` is called when the stage is ready to start. Before that, kernels are compiled, which takes a minute or more
-    on a machine that has none in numba's cache.
+    Before the start, kernels are compiled, which takes a minute or more on a machine that has none in numba's cache.
+    With `interpreted`, the stage does not wait for that: it starts with plain Python. `interpreted` is called when the
+    stage is ready to start, and when compiled kernels have replaced plain Python, with whether plain Python runs.
     """
     key = hmac_key(os.environ) if stage in SEALED else None
     makers: dict[str, Callable[[Settings, Key | None], Stage | Relay]] = {
@@ -59,7 +61,13 @@ def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None
     def build() -> Stage | Relay:
         connection(settings).expect_usable()
         made = make(settings, key)
-        built()
+        if interpreted is None:
+            warm_up(stage, settings)
+            return made
+        compilation = compile_meanwhile(stage, settings, partial(interpreted, False))
+        if compilation is not None:
+            made.services.append(compilation)
+        interpreted(compilation is not None)
         return made
 
     secrets = secrets_of(settings.kafka, key)
@@ -73,7 +81,6 @@ def run(stage: str, settings: Settings, built: Callable[[], None] = lambda: None
 def _learner(settings: Settings, key: Key | None) -> Stage:
     from glasstream.flow.learner.pushed import file_of
     from glasstream.flow.learner.stream_state import reason_for_key
-    from glasstream.flow.learner.warm_up import warm_up
     from glasstream.kafka.stages import learner
     from glasstream.kafka.stages.learner import LearnerTask
     from glasstream.kafka.trial import Trials
@@ -98,7 +105,6 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
         records = read_to_end(link, full, 0, limit, lambda key: models.digest_of(key) == name, stage.has_read)
         return file_of(name, records)
 
-    warm_up(settings)
     trials, judges = Trials(), ThreadPoolExecutor(1, thread_name_prefix="judge")
     identify = TopicIdentity(link, topic(settings, "events"))
     stage = StatefulStage(
@@ -125,10 +131,8 @@ def _learner(settings: Settings, key: Key | None) -> Stage:
 
 def _explainer(settings: Settings, key: Key | None) -> Stage:
     from glasstream.kafka.stages.explainer import ExplainerTask
-    from glasstream.kafka.stages.warm_up import warm_up_explainer
 
     worker = ExplainerTask(settings, key, AggregatorProgress())
-    warm_up_explainer(settings)
     stage = StatelessStage(
         connection(settings),
         options("explainer", settings),
@@ -152,9 +156,7 @@ def _explainer(settings: Settings, key: Key | None) -> Stage:
 def _aggregator(settings: Settings, key: Key | None) -> Stage:
     from glasstream.kafka.stages import aggregator
     from glasstream.kafka.stages.aggregator import AggregatorTask
-    from glasstream.kafka.stages.warm_up import warm_up_aggregator
 
-    warm_up_aggregator(settings)
     needed = needed_topics("aggregator", settings)
     stage = _stateful(
         "aggregator", settings, "contributions", partial(AggregatorTask, settings=settings, key=key), needed

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import lower_builtin, type_callable
 
 from glasstream.base.jit import bare_kernel, inlined, kernel
 from glasstream.models.predictors.arrays import Array
@@ -29,16 +29,20 @@ class Scratch(NamedTuple):
     live: Array
 
 
-@intrinsic
-def lowest_bit(typing_context: Any, word: Any) -> Any:
-    """Return the position of the lowest bit that is set in a uint64, with one instruction; 64 if no bit is set."""
-    if word != types.uint64:
-        return None
+def lowest_bit(word: np.uint64) -> np.uint64:
+    """Return the position of the lowest bit that is set; 64 if no bit is set. Compiled, this is one instruction."""
+    bits = int(word)
+    return np.uint64((bits & -bits).bit_length() - 1 if bits else 64)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
-    return types.uint64(types.uint64), generate
+@type_callable(lowest_bit)
+def _lowest_bit_type(context: Any) -> Any:
+    return lambda word: types.uint64 if word == types.uint64 else None
+
+
+@lower_builtin(lowest_bit, types.uint64)
+def _lowest_bit_code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
 
 @kernel
