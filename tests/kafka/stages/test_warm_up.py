@@ -4,12 +4,16 @@ import pickle
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import orjson
 import pytest
 
 from glasstream.app.configuration import load
+from glasstream.events.message import Message
 from glasstream.flow.learner.warm_up import messages
 from glasstream.flow.reference import Reference
 from glasstream.models.codec import snapshot as codec
@@ -56,6 +60,16 @@ print(sorted(kernels() - before))
 """
 
 
+def changing(target: str) -> Iterator[Message]:
+    """Yield a stream in which two features are exchanged half-way."""
+    for message in messages(target, 2_400):
+        block = orjson.loads(message.value)
+        for event in block:
+            if event["id"] >= 1_200:
+                event["x"] |= {"a": event["x"]["b"], "b": event["x"]["a"] + 50.0}
+        yield msgspec.structs.replace(message, value=orjson.dumps(block))
+
+
 class Logged(Reference):
     """The plain loop, and what its stages send each other."""
 
@@ -80,8 +94,8 @@ class Logged(Reference):
 def test_a_warm_stage_compiles_nothing_more(model: str, target: str, methods: str, tmp_path: Path) -> None:
     assignments = [f"model.name={model}", f"explain.methods={methods}", "topics.events=1"]
     logged = Logged(load(assignments=assignments))
-    for message in messages(target, 1_200):
-        list(logged.feed(message))
+    topics = {topic for message in changing(target) for topic, _ in logged.feed(message)}
+    assert "incidents" in topics, "nothing happened"
     file = tmp_path / "log"
     file.write_bytes(pickle.dumps(dict(logged.log)))
     for stage in ("explainer", "aggregator"):

@@ -231,3 +231,10 @@ class Alarm:
         form.expect(len(saved.strengths) == len(pending), "a strength of each pending series", saved.strengths, _OF)
         fields: dict[str, Any] = {name: getattr(saved, name) for name in _META} | {"pending": pending}
         return cls(**fields | found)
+
+
+def warm_up() -> None:
+    """Compile what runs when an alarm is raised."""
+    series = Series(1.0)
+    edges, used = series.arrays["edges"], series.arrays["used"]
+    tally(np.zeros((1, len(used))), edges, np.maximum(used, 0), np.zeros((len(used), BINS)), np.zeros((len(used), BINS)))

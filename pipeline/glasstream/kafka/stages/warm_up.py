@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from glasstream.detect.incidents import detectable, local, segments, series, where
+from glasstream.detect.incidents import alarm, detectable, local, segments, series, where
 from glasstream.events.admission import Task
 from glasstream.events.features import FeatureTable
 from glasstream.explain.background import Background
@@ -109,6 +109,7 @@ def warm_up_aggregator(settings: Settings) -> None:
             stream.state()
     if settings.drift.finds_incidents:
         series.warm_up()  # the made-up rows are too few
+        alarm.warm_up()
         local.warm_up()
         where.warm_up()
         detectable.warm_up()
