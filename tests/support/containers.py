@@ -51,20 +51,22 @@ for topic in sys.argv[1:]:
     name = "glasstream." + topic
     parts = [TopicPartition(name, one, 0) for one in client.list_topics(name, 30).topics[name].partitions]
     client.assign(parts)
-    left, records = len(parts), []
-    while left:
+    ends, records = {part.partition: client.get_watermark_offsets(part)[1] for part in parts}, []
+    while ends:
         message = client.poll(30)
         if message is None:
             raise SystemExit(f"{topic}: no answer of the broker")
-        if message.error() is not None:
-            left -= 1
-        elif topic == "events.dead" or json.loads(message.value())["stream"] == "agrawal":
+        if message.error() is not None or message.offset() + 1 >= ends.get(message.partition(), 0):
+            ends.pop(message.partition(), None)  # others may still write
+        if message.error() is None and (topic == "events.dead" or json.loads(message.value())["stream"] == "agrawal"):
             records.append(base64.b64encode(message.value() or b"").decode())
     client.close()
     found[topic] = records
 print(json.dumps(found))
 """
 """Run in a container: prints every committed record of topics, in base64."""
+EXPECTED = "entrypoint run --broker none --rows {} --explain ipfi,novelty --out /tmp/out >&2 && tar -C /tmp/out -c ."
+"""Run in a container: prints what is published without Kafka, as an archive."""
 
 
 class Failure(Exception):
@@ -210,6 +212,11 @@ def restarts(compose: Compose, name: str) -> int:
 def records(compose: Compose, *topics: str) -> dict[str, list[bytes]]:
     """Every committed record of topics, sorted."""
     said = compose("exec", "-T", "page", "/opt/glasstream/bin/python", "-", *topics, given=READ)
+    return decoded(said)
+
+
+def decoded(said: str) -> dict[str, list[bytes]]:
+    """Return what `READ` has printed, sorted."""
     found: dict[str, list[str]] = json.loads(said)
     return {topic: sorted(base64.b64decode(one) for one in some) for topic, some in found.items()}
 
@@ -219,18 +226,28 @@ def predicted(compose: Compose) -> int:
     return len(records(compose, "predictions")["predictions"])
 
 
+def in_mid_stream(what: str, done: int, rows: int) -> None:
+    """Say how far the stream is when something happens; it must have begun, and not have ended."""
+    say(f"{what}; {done} of {rows} events are predicted")
+    if not 0 < done < rows:
+        raise Failure(f"{what}: expected more than 0 and fewer than {rows} predicted events, got {done}")
+
+
 def expected(compose: Compose, rows: int) -> dict[str, list[bytes]]:
     """Return what the same image publishes without Kafka."""
-    script = (
-        f"entrypoint run --broker none --rows {rows} --explain ipfi,novelty --out /tmp/out >&2 && tar -C /tmp/out -c ."
-    )
+    script = EXPECTED.format(rows)
     packed = compose.bytes_of("run", "--rm", "--no-deps", "-T", "--entrypoint", "sh", "demo", "-c", script)
     with tarfile.open(fileobj=BytesIO(packed)) as archive:
-        found = {}
-        for member in archive:
-            file = archive.extractfile(member)
-            if file is not None:
-                found[Path(member.name).name.removesuffix(".jsonl")] = sorted(file.read().splitlines())
+        return lines_of(archive)
+
+
+def lines_of(archive: tarfile.TarFile) -> dict[str, list[bytes]]:
+    """Return the sorted lines of the files of `--out`."""
+    found = {}
+    for member in archive:
+        file = archive.extractfile(member)
+        if file is not None:
+            found[Path(member.name).name.removesuffix(".jsonl")] = sorted(file.read().splitlines())
     return found
 
 
@@ -283,13 +300,16 @@ def check(compose: Compose, rows: int) -> None:
     print(f"{tail[:300]} ...")
     compose("pause", "learner")  # so that all of what follows happens while there is much to learn
     compose(*produce, *with_codec("zstd"), "demo", "produce", "--rows", str(rows))
+    learner = compose("ps", "--quiet", "learner").strip()
+    subprocess.run(["docker", "update", "--cpus", "0.1", learner], check=True, capture_output=True)
     compose("unpause", "learner")
     wait("something is learned", lambda: predicted(compose) > 0)
-    say(f"the learner is killed and explainers are added; {predicted(compose)} of {rows} events are predicted")
+    in_mid_stream("the learner is killed and explainers are added", predicted(compose), rows)
     before = restarts(compose, "learner")
     # As the kernel would for want of memory; `docker kill` would tell the engine not to restart it.
     compose("exec", "-T", "learner", "bash", "-c", "kill -9 -1", check=False)
     wait("the engine restarts the learner", lambda: restarts(compose, "learner") > before)
+    subprocess.run(["docker", "update", "--cpus", "1", learner], check=True, capture_output=True)
     compose("up", "--detach", "--no-build", "--no-recreate", "--scale", "explainer=4")
     say(f"the broker is restarted; {predicted(compose)} of {rows} events are predicted")
     compose("restart", "kafka")
