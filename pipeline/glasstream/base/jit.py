@@ -198,15 +198,22 @@ def cache_folder() -> str:
     return folder
 
 
-def _unbounded(name: str, *numbers: float) -> float:
+def _unbounded(function: Kernel, of_numpy: Kernel, *numbers: float) -> float:
     """Return what a function of C returns, where that of Python raises an error: an infinity, or NaN."""
     try:
-        return float(getattr(math, name)(*numbers))
+        return float(function(*numbers))
     except (OverflowError, ValueError):
-        return float(getattr(np, name)(*numbers))
+        return float(of_numpy(*numbers))
 
 
 _MATH: Final = SimpleNamespace(
-    **{**vars(math), **{name: partial(_unbounded, name) for name in ("exp", "log", "log2", "pow", "sqrt")}}
+    **{
+        **vars(math),
+        "exp": partial(_unbounded, math.exp, np.exp),
+        "log": partial(_unbounded, math.log, np.log),
+        "log2": partial(_unbounded, math.log2, np.log2),
+        "pow": partial(_unbounded, math.pow, np.power),
+        "sqrt": partial(_unbounded, math.sqrt, np.sqrt),
+    }
 )
 """What kernels know as `math` while they are plain Python."""

@@ -178,7 +178,9 @@ def start_process(arguments: Sequence[str], environment: Mapping[str, str]) -> "
 
 def write_kernels(file: Path, interpreted: bool) -> None:
     """Tell the parent whether plain Python runs in place of kernels."""
-    file.write_text(_INTERPRETED if interpreted else "compiled", encoding="utf-8")
+    written = file.with_suffix(".written")
+    written.write_text(_INTERPRETED if interpreted else "compiled", encoding="utf-8")
+    written.replace(file)  # whole, whenever it is read
 
 
 def _name(code: int) -> str:

@@ -237,4 +237,6 @@ def warm_up() -> None:
     """Compile what runs when an alarm is raised."""
     series = Series(1.0)
     edges, used = series.arrays["edges"], series.arrays["used"]
-    tally(np.zeros((1, len(used))), edges, np.maximum(used, 0), np.zeros((len(used), BINS)), np.zeros((len(used), BINS)))
+    tally(
+        np.zeros((1, len(used))), edges, np.maximum(used, 0), np.zeros((len(used), BINS)), np.zeros((len(used), BINS))
+    )
