@@ -215,3 +215,14 @@ def test_tools_of_a_kept_run_refuse_what_they_cannot_reach(options: tuple[str, .
     ):
         result = CliRunner().invoke(cli, [*command, *options], standalone_mode=False)
         assert isinstance(result.exception, SettingsError) and what in str(result.exception)
+
+
+def test_a_run_does_not_join_the_deployment_of_the_environment_by_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With other settings, it would end the deployment's workers; and its events would be learned there."""
+    monkeypatch.setenv("GLASSTREAM_BROKER", "localhost:1")
+    monkeypatch.setenv("GLASSTREAM_PREFIX", "prod.")
+    refused = CliRunner().invoke(cli, ["run", "--rows", "10"])
+    assert refused.exit_code and "prefix prod. at localhost:1" in str(refused.exception or refused.output)
+    for given in (["--broker", "none"], ["--broker", "embedded", "--explainers", "2"], ["--prefix", "prod."]):
+        ran = CliRunner().invoke(cli, ["run", "--rows", "10", *given])
+        assert "would join" not in str(ran.exception or "") + ran.output

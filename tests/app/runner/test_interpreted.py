@@ -115,7 +115,7 @@ def test_the_first_run_shows_results_of_plain_python(tmp_path: Path) -> None:
     compiled = [*command, "--broker", "none", "--out", str(tmp_path / "compiled")]
     said = subprocess.check_output([*command, "--out", str(tmp_path / "first")], env=environment, text=True)
     subprocess.run(compiled, check=True, stdout=subprocess.DEVNULL)
-    assert "first run on this machine" in said and "processes of low priority" in said
+    assert "kernels are not compiled yet" in said and "processes of low priority" in said
     for topic in ("predictions", "importance", "drift", "incidents"):
         files = [tmp_path / name / f"{topic}.jsonl" for name in ("first", "compiled")]
         assert files[0].read_bytes() == files[1].read_bytes()

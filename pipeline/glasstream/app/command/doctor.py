@@ -63,5 +63,5 @@ def doctor(probe: bool, as_json: bool, **common: Any) -> int:
 def _print(one: "Finding", console: "Console") -> None:
     from rich.text import Text
 
-    line = Text.assemble((f"{one.level:<5}", _STYLES[one.level]), f"{one.check:<18}{one.what}")
+    line = Text.assemble((f"{one.level:<5}", _STYLES[one.level]), f"{one.check:<19}{one.what}")
     console.print(line.append(f"\n{'':23}→ {one.do}") if one.do else line)

@@ -53,6 +53,25 @@ def expect_plan(
         raise SettingsError(findings)
 
 
+def expect_no_deployment(settings: Settings) -> None:
+    """Check that `run` does not join a deployment of which the caller may not think.
+
+    Raises
+    ------
+    SettingsError
+        The settings name a Kafka that is running, and the prefix does not come from the command line.
+    """
+    if settings.broker not in _OF_RUN:
+        raise SettingsError(
+            [
+                f"--prefix: expected one on the command line, because `run` would join the workers, the topics and the "
+                f"state that the settings name: prefix {settings.prefix} at {settings.broker}. Give --prefix "
+                f"{settings.prefix} to do so, another prefix for topics of this run, or --broker embedded to leave "
+                "that Kafka alone"
+            ]
+        )
+
+
 def expect_features(source: Source, needed: Sequence[str], features: Sequence[str], model: str) -> None:
     """Check that the events of a source have the features that a model needs. Call `look` first.
 

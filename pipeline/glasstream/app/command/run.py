@@ -81,7 +81,7 @@ def run(
     """Learn and explain a stream with all stages on this machine, and show the importance of the features."""
     import uuid
 
-    from glasstream.app.command.expect import expect_plan
+    from glasstream.app.command.expect import expect_no_deployment, expect_plan
     from glasstream.app.command.make_source import Asked, delay_labels, make_source
     from glasstream.app.runner.run import Plan
     from glasstream.app.runner.run import run as run_pipeline
@@ -93,6 +93,8 @@ def run(
         {"seed": seed, "model.name": model, "model.task": task, "explain.methods": explain},
         defaults={"prefix": fresh},
     )
+    if settings.prefix != fresh and common["prefix"] is None:
+        expect_no_deployment(settings)
     expect_plan(settings, explainers, out, data, page=page)
     asked = Asked(swap, at, width)
     source = make_source(csv_file, target, stream, rows, settings.seed, asked, types, drop, _declared(settings), meta)

@@ -1,5 +1,6 @@
 """`glasstream worker STAGE`: run one worker of a stage."""
 
+import logging
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -47,6 +48,7 @@ def worker(
     """
     from glasstream.app.command.expect import expect_address
     from glasstream.app.runner.children import die_with_parent, write_kernels
+    from glasstream.app.runner.compile_notice import compile_notice
     from glasstream.kafka.stages.build import run as run_stage
 
     if tether:
@@ -59,4 +61,7 @@ def worker(
 
         expect_tried(settings.model)
         expect_model(settings)  # report a model that cannot be made as a usage error
-    run_stage(stage, settings, partial(write_kernels, kernels) if kernels else None)
+    if kernels:
+        run_stage(stage, settings, partial(write_kernels, kernels))
+    with compile_notice(logging.getLogger("glasstream").info):
+        run_stage(stage, settings)

@@ -149,8 +149,8 @@ class _Speed:
         before, self._interpreting = self._interpreting, bool(self._children.interpreting())
         if self._interpreting and not before:
             self._say(
-                "first run on this machine: plain Python computes, slowly but with the same results, until its "
-                "numerical kernels are compiled in about a minute; later runs load them"
+                "the numerical kernels are not compiled yet: plain Python computes, slowly but with the same results, "
+                "while another process compiles them (a minute of a processor); later runs load them"
             )
         elif before and not self._interpreting:
             self._say("the numerical kernels are compiled")
@@ -159,8 +159,8 @@ class _Speed:
         """Say what goes on after the run."""
         if self._interpreting:
             self._say(
-                "processes of low priority compile the numerical kernels for about another minute, so that later runs "
-                "are faster"
+                "processes of low priority still compile the numerical kernels (a minute of a processor), so that "
+                "later runs are faster"
             )
 
 

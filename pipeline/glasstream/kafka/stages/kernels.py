@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 
 
 _STAGES = ("learner", "explainer", "aggregator")
+_AGAIN_SECONDS = 1.0
 
 
 def warm_up(stage: str, settings: Settings) -> None:
@@ -66,24 +68,14 @@ class Compilation:
 
     async def start(self) -> None:
         """Start to compile."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", __name__, self._stage],
-            stdin=subprocess.PIPE,
-            # Whoever reads those of the worker shall not wait for this process.
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        if process.stdin is not None:
-            with process.stdin, suppress(BrokenPipeError):
-                process.stdin.write(msgspec.json.encode(self._settings))
-        self._waiting = asyncio.create_task(self._change_over(process))
+        self._waiting = asyncio.create_task(self._change_over())
 
     async def stop(self) -> None:
         """Wait no longer."""
         self._waiting.cancel()
 
-    async def _change_over(self, process: "subprocess.Popen[bytes]") -> None:
+    async def _change_over(self) -> None:
+        process = await self._begun()
         loop, ended, end = asyncio.get_running_loop(), asyncio.Event(), os.pidfd_open(process.pid)
         loop.add_reader(end, ended.set)
         try:
@@ -102,6 +94,33 @@ class Compilation:
         warm_up(self._stage, self._settings)
         self._compiled()
 
+    async def _begun(self) -> "subprocess.Popen[bytes]":
+        """Return the process, when no earlier one compiles kernels of this stage. It has the lock while it lives."""
+        with Path(jit.cache_folder(), f"glasstream-{self._stage}.lock").open("w") as lock:
+            while not _locked(lock, fcntl.LOCK_NB):
+                await asyncio.sleep(_AGAIN_SECONDS)
+            process = subprocess.Popen(
+                [sys.executable, "-m", __name__, self._stage],
+                stdin=subprocess.PIPE,
+                # Whoever reads those of the worker shall not wait for this process.
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=(lock.fileno(),),
+            )
+        if process.stdin is not None:
+            with process.stdin, suppress(BrokenPipeError):
+                process.stdin.write(msgspec.json.encode(self._settings))
+        return process
+
+
+def _locked(file: IO[str], how: int = 0) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | how)
+    except BlockingIOError:
+        return False
+    return True
+
 
 def main(stage: str) -> None:
     """Compile the kernels of a stage, whose settings come on standard input, in this process when it is its turn.
@@ -113,7 +132,7 @@ def main(stage: str) -> None:
     os.nice(5)
     turn = _STAGES.index(stage) % max(1, (os.cpu_count() or 1) // 2)
     with Path(jit.cache_folder(), f"glasstream-{turn}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _locked(lock)
         warm_up(stage, settings)
 
 
