@@ -30,9 +30,10 @@ def letter(
     key: bytes | None = b"s",
     rejected: list[tuple[int, str]] | None = None,
     omitted: int | None = None,
+    topic: str = "glasstream.events",
 ) -> Letter:
     headers = events_dead.headers(
-        epoch=0, reason=reason, topic="p.events", partition=1, offset=7, time=1, detail="why", rejected=rejected,
+        epoch=0, reason=reason, topic=topic, partition=1, offset=7, time=1, detail="why", rejected=rejected,
         omitted_bytes=omitted,
     )  # fmt: skip
     return Letter("p.events.dead", 1, 3, key, value, events_dead.decode(headers))
@@ -54,6 +55,15 @@ def reason(one: Letter, function: RepairFunction | None = None, to: str | None =
 def test_without_a_filter_the_bytes_are_what_they_were() -> None:
     value = b'{"x":  {"a": 1.50}}'
     assert repair(letter(value), None, RULES) == Repaired(b"s", value, 1)
+
+
+def test_what_the_intake_rejected_is_no_event() -> None:
+    """Nobody but its producer, or a filter, can make an event of it."""
+    foreign = letter(b'{"total": 3}', topic="shop.orders")
+    outcome = repair(foreign, None, RULES)
+    assert isinstance(outcome, Unrepaired) and outcome.reason == "not_an_event"
+    assert "rejected it on shop.orders" in outcome.detail
+    assert sent(foreign, lambda message: {"x": message}) == {"x": {"total": 3}}
 
 
 def test_of_an_array_only_the_rejected_elements_are_sent() -> None:

@@ -14,7 +14,7 @@ from glasstream.events.decode import decode, split
 from glasstream.events.message import Message
 from glasstream.flow.identity import stream_name
 from glasstream.flow.settings import Settings
-from glasstream_topics import events, events_dead
+from glasstream_topics import events, events_dead, labels
 from glasstream_topics.events import Event
 from glasstream_topics.events_dead import DeadLetter
 
@@ -24,6 +24,7 @@ send, as JSON or bytes, or None to send nothing."""
 
 OMITTED = "omitted"
 LEFT_OUT = "left_out"
+FOREIGN = "not_an_event"
 KEYS = tuple(Event.__struct_fields__)
 
 
@@ -130,6 +131,12 @@ def filter_named(name: str) -> RepairFunction:
     return found  # type: ignore[no-any-return]
 
 
+def own_topics(settings: Settings) -> set[str]:
+    """Return the names, with and without the prefix, of the topics whose dead letters can be sent to `events` again."""
+    names = (events.TOPIC.name, labels.TOPIC.name)
+    return {*names, *(settings.prefix + name for name in names)}
+
+
 def repair(
     letter: Letter, function: RepairFunction | None, settings: Settings, to: str | None = None
 ) -> Repaired | Unrepaired:
@@ -151,6 +158,12 @@ def repair(
     InputError
         The filter raised an error, or returned something that is not JSON.
     """
+    if function is None and letter.headers.topic not in own_topics(settings):
+        return Unrepaired(
+            FOREIGN,
+            f"the intake rejected it on {letter.headers.topic}, and it is no event; correct it or the mapping, and "
+            "send it to that topic again",
+        )
     if letter.value is None and letter.headers.omitted_bytes is not None:
         return Unrepaired(
             OMITTED,

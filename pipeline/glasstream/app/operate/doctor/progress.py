@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from glasstream.app.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.app.operate.doctor.seals import sealed_states
 from glasstream.app.operate.doctor.workers import lag, members, required, workers
+from glasstream.app.operate.repair import own_topics
 from glasstream.app.operate.state import Committed, State, Stream, committed, state
 from glasstream.app.operate.topic_reader import Partition, offsets, read_records
 from glasstream.base.errors import FrameError, GlasstreamError, RecordError, StateError, TopicError
@@ -200,5 +201,7 @@ def _dead(settings: Settings) -> list[Finding]:
     if newest is None:
         return [ok("dead letters", "none")]
     do = "count them by reason with `glasstream dead list`; fix the cause and run `dead replay`"
+    if newest.topic not in own_topics(settings):
+        do = f"count them by reason with `glasstream dead list`; fix the cause and send them to {newest.topic} again"
     text = f"about {total:,}, the newest of {newest.topic}[{newest.partition}]@{newest.offset}: {newest.reason}: "
     return [warn("dead letters", text + newest.detail, do)]
