@@ -103,7 +103,10 @@ def workers(settings: Settings, needed: Mapping[str, str], found: Members) -> li
         elif count:
             findings.append(ok(check, f"{count} in group {group}"))
         elif stage in needed:
-            do = f"start `glasstream worker {stage}`; if it ends, its exit code and last line give the reason"
+            do = (
+                f"start `glasstream worker {stage}`, and wait while its log says that it compiles kernels; if it ends, its "
+                "exit code and last line give the reason"
+            )
             findings.append(fail(check, f"none in group {group}, but {needed[stage]}", do))
     return findings
 
