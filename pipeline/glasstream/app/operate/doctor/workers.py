@@ -104,8 +104,8 @@ def workers(settings: Settings, needed: Mapping[str, str], found: Members) -> li
             findings.append(ok(check, f"{count} in group {group}"))
         elif stage in needed:
             do = (
-                f"start `glasstream worker {stage}`, and wait while its log says that it compiles kernels; if it ends, its "
-                "exit code and last line give the reason"
+                f"start `glasstream worker {stage}`, and wait while its log says that it compiles kernels; if it ends, "
+                "its exit code and last line give the reason"
             )
             findings.append(fail(check, f"none in group {group}, but {needed[stage]}", do))
     return findings
