@@ -165,9 +165,10 @@ class _Refusal(event.Listener):
 
 
 def interpret() -> None:
-    """Run all kernels of the modules that are loaded as plain Python, with the same results, until `compiled`.
+    """Run all kernels of the modules that are loaded as plain Python until `compiled`.
 
-    A kernel that runs then ends as it began, so both can be called whatever other threads do.
+    The results are the same, but for GBMAP's, which sum over rows with NumPy's functions. A kernel that runs then ends
+    as it began, so both can be called whatever other threads do.
     """
     np.seterr(divide="ignore", over="ignore", invalid="ignore")  # compiled code does not warn
     forms: dict[int, Kernel] = {}
@@ -175,7 +176,9 @@ def interpret() -> None:
     for made in _KERNELS:
         function = made.py_func
         _, space = spaces.setdefault(id(function.__globals__), (function.__globals__, {}))
-        forms[id(made)] = FunctionType(function.__code__, space, function.__name__, None, function.__closure__)
+        forms[id(made)] = FunctionType(
+            function.__code__, space, function.__name__, function.__defaults__, function.__closure__
+        )
     for given, space in spaces.values():
         space |= {name: forms.get(id(value), value) for name, value in given.items()}
         if "math" in space:

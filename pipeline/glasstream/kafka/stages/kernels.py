@@ -19,7 +19,6 @@ from glasstream.kafka.stages.warm_up import warm_up_aggregator, warm_up_explaine
 
 log = logging.getLogger(__name__)
 
-
 _STAGES = ("learner", "explainer", "aggregator")
 _AGAIN_SECONDS = 1.0
 
@@ -65,6 +64,7 @@ class Compilation:
         self._stage = stage
         self._settings = settings
         self._compiled = compiled
+        self._waiting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start to compile."""
@@ -72,7 +72,8 @@ class Compilation:
 
     async def stop(self) -> None:
         """Wait no longer."""
-        self._waiting.cancel()
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     async def _change_over(self) -> None:
         process = await self._begun()
@@ -97,7 +98,7 @@ class Compilation:
     async def _begun(self) -> "subprocess.Popen[bytes]":
         """Return the process, when no earlier one compiles kernels of this stage. It has the lock while it lives."""
         with Path(jit.cache_folder(), f"glasstream-{self._stage}.lock").open("w") as lock:
-            while not _locked(lock, fcntl.LOCK_NB):
+            while not _locked(lock):
                 await asyncio.sleep(_AGAIN_SECONDS)
             process = subprocess.Popen(
                 [sys.executable, "-m", __name__, self._stage],
@@ -114,9 +115,10 @@ class Compilation:
         return process
 
 
-def _locked(file: IO[str], how: int = 0) -> bool:
+def _locked(file: IO[str]) -> bool:
+    """Lock a file if nobody has locked it, and return whether it is locked now."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | how)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -132,7 +134,7 @@ def main(stage: str) -> None:
     os.nice(5)
     turn = _STAGES.index(stage) % max(1, (os.cpu_count() or 1) // 2)
     with Path(jit.cache_folder(), f"glasstream-{turn}.lock").open("w") as lock:
-        _locked(lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         warm_up(stage, settings)
 
 
