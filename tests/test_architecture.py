@@ -78,16 +78,24 @@ def impurities(path: Path) -> Iterator[str]:
             yield f"{node.lineno}: numpy.random"
 
 
-def test_nothing_asks_a_coordinator_in_a_way_that_may_end_the_process() -> None:
-    """librdkafka fails an assertion when a coordinator answers after the request has timed out (its issue 4605)."""
-    unsafe = {"describe_consumer_groups", "list_consumer_group_offsets", "alter_consumer_group_offsets"}
-    found = {
-        f"{path.relative_to(ROOT)}:{node.lineno}: {node.attr}"
+def called(names: set[str]) -> set[str]:
+    """Return the places where the product calls or names a method of this name."""
+    return {
+        f"{path.relative_to(ROOT)}: {ast.unparse(node)}"
         for path in (*SOURCE.rglob("*.py"), *CONTRACT.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and node.attr in unsafe
+        if isinstance(node, ast.Attribute) and node.attr in names
     }
-    assert not found
+
+
+def test_nothing_asks_a_coordinator_in_a_way_that_may_end_the_process() -> None:
+    """librdkafka fails an assertion when a coordinator answers after the request has timed out (its issue 4605)."""
+    assert not called({"describe_consumer_groups", "list_consumer_group_offsets", "alter_consumer_group_offsets"})
+
+
+def test_nothing_flushes_a_producer_which_would_lose_a_report_if_the_producer_has_ended() -> None:
+    """`glasstream.kafka.transport.connection.drain` waits for the reports instead."""
+    assert not {place for place in called({"flush"}) if "producer" in place.rpartition(": ")[2].lower()}
 
 
 def test_programs_that_import_the_tests_find_them() -> None:

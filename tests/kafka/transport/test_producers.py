@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from glasstream.app.brokers.embedded import EmbeddedKafka
 from glasstream.base.errors import BrokerError
-from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.connection import Connection, drain
 from glasstream.kafka.transport.patience import Patience
 from glasstream.kafka.transport.producers import ConfirmedProducer
 from glasstream.kafka.transport.records import ProducerRecord
@@ -42,6 +42,32 @@ def records(*values: bytes) -> list[ProducerRecord]:
 
 def held(broker: EmbeddedKafka) -> set[bytes | None]:
     return {value for partition in read_all(broker.bootstrap, "contributions", 2) for value in partition}
+
+
+def test_a_client_that_ended_before_it_was_polled_reports_every_record(broker: EmbeddedKafka) -> None:
+    producer = Producer(Connection(broker.bootstrap).producer())
+    reports: list[tuple[int | None, str | None]] = []
+
+    def report(error: KafkaError | None, message: Message) -> None:
+        reports.append((None if error is None else error.code(), message.topic()))
+
+    producer.produce("contributions", b"a", partition=0, on_delivery=report)
+    drain(producer, 20.0)
+    lose_the_end(broker)
+    handed = 1
+    with pytest.raises(KafkaException, match="Fatal"):
+        for number in range(1_000_000):
+            try:
+                producer.produce("contributions", b"b", partition=number % 2, on_delivery=report)
+            except BufferError:
+                continue
+            handed += 1
+    producer.purge()
+    drain(producer, 20.0)
+    assert not len(producer)
+    assert len(reports) == handed
+    assert reports[0] == (None, "contributions")
+    assert any(code is not None for code, _ in reports)
 
 
 @pytest.mark.parametrize("times", [1, 2])

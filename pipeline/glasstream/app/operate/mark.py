@@ -12,7 +12,7 @@ from glasstream.app.operate.topic_reader import STANDSTILL_SECONDS
 from glasstream.base.errors import BrokerError, InputError, StalledError
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.names import topic
-from glasstream.kafka.transport.connection import connection
+from glasstream.kafka.transport.connection import connection, drain
 from glasstream_topics import events
 
 LONG_SECONDS: Final = 10.0
@@ -82,7 +82,7 @@ def send_mark(settings: Settings, stream: str, mark: bytes, what: str, partition
     producer = Producer(connection(settings).producer(delivery_timeout_ms=int(seconds * 1_000), linger_ms=0))
     try:
         producer.produce(name, key=key, value=mark, partition=partition, on_delivery=delivered)
-        producer.flush(seconds + 1.0)
+        drain(producer, seconds + 1.0)
     except KafkaException as error:
         raise BrokerError(f"{name}: {what} was not written: {error.args[0].str()}") from error
     answer = answers[0] if answers else f"no acknowledgement within {seconds:g} s, but the mark may have been written"

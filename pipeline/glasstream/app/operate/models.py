@@ -13,7 +13,7 @@ from glasstream.base.errors import BrokerError, FrameError, InputError, ModelErr
 from glasstream.flow.learner.pushed import file_of
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.names import topic
-from glasstream.kafka.transport.connection import connection
+from glasstream.kafka.transport.connection import connection, drain
 from glasstream.kafka.transport.topic_check import check_topics
 from glasstream.kafka.trial import tried
 from glasstream.models.onnx.file import content
@@ -134,7 +134,7 @@ def _deliver(settings: Settings, name: str, records: Iterable[tuple[bytes, bytes
         for key, value in records:
             producer.produce(name, key=key, value=value, partition=0, on_delivery=delivered)
             missing += 1
-            producer.flush(STANDSTILL_SECONDS + 1.0)
+            drain(producer, STANDSTILL_SECONDS + 1.0)
     except KafkaException as error:
         raise BrokerError(f"{name}: the model was not written: {error.args[0].str()}") from error
     if failed or missing:

@@ -12,7 +12,7 @@ from glasstream.base.errors import BrokerError, InputError
 from glasstream.events.sources.messages import pack
 from glasstream.events.sources.source import Source, UntilError
 from glasstream.flow.settings import Settings
-from glasstream.kafka.transport.connection import Connection, connection
+from glasstream.kafka.transport.connection import Connection, connection, drain
 from glasstream_topics import events
 
 EMBEDDED_MESSAGE_BYTES = 900_000
@@ -111,7 +111,7 @@ class Replay:
 
     def close(self) -> None:
         """Wait for the messages that are still on the way."""
-        self._producer.flush(10.0)
+        drain(self._producer, 10.0)
 
     def _write(self, value: bytes) -> bool:
         try:

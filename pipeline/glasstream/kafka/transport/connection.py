@@ -1,11 +1,13 @@
 """Connection settings of every Kafka client."""
 
+import contextlib
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from glasstream.base.errors import SettingsError
@@ -24,6 +26,9 @@ MAX_RECORD_BYTES = 8 * 1024 * 1024
 #: for 60 s by default. After a network that silently dropped all connections, producers then wrote nothing for up to
 #: two minutes, because they tried one broker after the other. `kafka.socket.timeout.ms` overrides the value.
 SOCKET_TIMEOUT_MS = 15_000
+
+#: Seconds of one poll of a producer, at most 0.2: a longer poll of the client goes on after a fatal error.
+_DRAIN_SECONDS = 0.1
 
 #: Milliseconds that a leader may wait for its followers before it answers a producer. The producer then tries again.
 ACKNOWLEDGE_MS = 10_000
@@ -96,6 +101,19 @@ class Connection:
             message_max_bytes=MAX_RECORD_BYTES,
             **settings,
         )
+
+
+def drain(producer: Producer, seconds: float) -> None:
+    """Wait up to `seconds` until every record of a producer has been reported.
+
+    This is `Producer.flush` for a producer that may have ended. After a fatal error, `flush` calls the reports with an
+    exception pending: it raises SystemError, and loses one. `poll` raises the fatal error alone, before the reports,
+    which say the same. It is not raised here.
+    """
+    until = time.monotonic() + seconds
+    while len(producer) and time.monotonic() < until:
+        with contextlib.suppress(KafkaException):
+            producer.poll(_DRAIN_SECONDS)
 
 
 def connection(settings: Settings) -> Connection:

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from glasstream.base.errors import BrokerError, UnavailableError
-from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.connection import Connection, drain
 from glasstream.kafka.transport.patience import Patience
 from glasstream.kafka.transport.records import ProducerRecord
 
@@ -239,8 +239,7 @@ class ConfirmedProducer:
 
     def close(self, timeout: float = 5.0) -> None:
         """Wait up to `timeout` seconds for batches under way, then close."""
-        with contextlib.suppress(KafkaException):
-            self._producer.flush(timeout)
+        drain(self._producer, timeout)
         self._closing.set()
         self._thread.join(timeout)
         self._producer.purge()
@@ -273,7 +272,7 @@ class ConfirmedProducer:
         while not self._closing.is_set():
             # Polling raises an error that is fatal to the producer once. The reports of its records say the same.
             with contextlib.suppress(KafkaException):
-                self._producer.poll(0.2)
+                self._producer.poll(_POLL)
             if self._ended:
                 self._replace()
 
@@ -287,8 +286,7 @@ class ConfirmedProducer:
             ended, self._producer = self._producer, Producer(self._settings)
             self._ended = False
         ended.purge()
-        with contextlib.suppress(KafkaException):
-            ended.flush(_REPORTS)
+        drain(ended, _REPORTS)
 
 
 def _expect_patience(patience: Patience | None) -> None:
@@ -300,6 +298,9 @@ def _expect_patience(patience: Patience | None) -> None:
 _UNSAID = (
     "the broker does not acknowledge the records (brokers are down, or fewer replicas in sync than min.insync.replicas)"
 )
+
+#: Seconds for which the thread waits for reports, before it looks whether it should end.
+_POLL = 0.1
 
 #: Seconds between two checks whether a caller still waits.
 _LOOK = 0.5

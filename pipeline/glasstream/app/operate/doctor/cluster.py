@@ -15,7 +15,7 @@ from glasstream.app.brokers.choose import addresses
 from glasstream.app.operate.doctor.finding import DoctorContext, Finding, fail, ok, warn
 from glasstream.base.errors import BrokerError
 from glasstream.flow.settings import Settings
-from glasstream.kafka.transport.connection import connection
+from glasstream.kafka.transport.connection import connection, drain
 from glasstream.kafka.transport.transactions import TRANSACTION_TIMEOUT
 from glasstream_topics.contract import SAFE_COPIES, least_in_sync
 
@@ -180,7 +180,7 @@ def _skew(context: DoctorContext, name: str) -> float:
         reports.clear()
         before = context.now()
         producer.produce(name, b"", on_delivery=lambda error, message: reports.append((error, message, context.now())))
-        producer.flush(ANSWER_SECONDS)
+        drain(producer, ANSWER_SECONDS)
         if not reports or reports[0][0] is not None:
             raise BrokerError(f"a record was not accepted: {reports[0][0] if reports else 'no answer'}")
         _, message, after = reports[0]
