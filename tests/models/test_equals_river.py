@@ -132,27 +132,27 @@ def test_a_regressor_on_bike_hourly(watch, follow, bike_hourly):
     follow(watch(REGRESSORS["tree"](), False), bike_hourly(1_000), MOMENTS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["forest", "adaptive tree"])
 @pytest.mark.parametrize("stream", ["elec2", "agrawal", "odd"])
 def test_classifiers_for_long(name, stream, watch, follow, request):
     follow(watch(CLASSIFIERS[name](), True), request.getfixturevalue(stream)(3_000), MOMENTS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_scaled_linear_on_elec2_for_long(watch, follow, elec2):
     watched = watch(LINEAR["scaled"](), True)
     watched.labels = {False: "DOWN", True: "UP"}
     follow(watched, [(x, y == "UP") for x, y in elec2(5_000)], MOMENTS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["forest", "adaptive tree", "scaled linear"])
 def test_regressors_on_bike_hourly_for_long(name, watch, follow, bike_hourly):
     follow(watch(REGRESSORS[name](), False), bike_hourly(2_000), MOMENTS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", TEXT_REGRESSORS)
 def test_regressors_on_categories_for_long(name, watch, follow, odd):
     follow(watch(TEXT_REGRESSORS[name](), False), odd(4_000, regression=True), MOMENTS)

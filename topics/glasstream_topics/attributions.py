@@ -185,10 +185,11 @@ class Attribution(Shown, msgspec.Struct, frozen=True):
 
         >>> background = Background(100, 12_000, "geometric")
         >>> Attribution(1, 0, "loans", 7, 3, "bad", 0.8, "identity", 0.8, 0.3, background, True, [], 0.5).origin()
-        'model version 3, exact, against 100 rows of before event 12,000'
+        'model version 3, exact; the average event is of 100 rows from before event 12,000'
         """
-        background = f"{self.background.rows:,} rows of before event {self.background.event:,}"
-        return f"model version {self.model_version:,}, {'exact' if self.exact else 'estimated'}, against {background}"
+        background = f"{self.background.rows:,} rows from before event {self.background.event:,}"
+        how = "exact" if self.exact else "estimated"
+        return f"model version {self.model_version:,}, {how}; the average event is of {background}"
 
     def steps(self) -> list[Step]:
         """Return the sum step by step, from the average event to the explained number."""

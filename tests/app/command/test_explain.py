@@ -75,7 +75,7 @@ def test_the_newest_events_are_shown_as_sentences_and_bars(broker: EmbeddedKafka
         "because day = mon, +0.0625 because holiday is true, +0.0312 because wind is absent, +0.0312 for all other "
         "features; interactions: -0.0625 of price with day"
     )
-    assert lines[1] == "model version 1,000, exact, against 100 rows of before event 1,000"
+    assert lines[1] == "model version 1,000, exact; the average event is of 100 rows from before event 1,000"
     assert [line.split()[0] for line in lines[2:9]] == [
         "average",
         "price",
@@ -96,6 +96,23 @@ def test_an_event_without_a_record_is_named_with_a_way_to_compute_it(broker: Emb
     assert "event 11 of stream loans: expected a record on test.attributions, found none" in errors
     assert "glasstream replay --set explain.methods=attributions --stream loans --seq 11`" in errors
     assert code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        (["--stream", "loans", "--seq", "13"], "the newest record is of event 12, and this one is not explained yet"),
+        (["--stream", "loans", "--seq", "4"], "the oldest record is of event 7; this one came before explain.start"),
+        (["--stream", "loans", "--seq", "10"], "events 7 to 12 have records, and this one was not chosen"),
+        (["--stream", "cars", "--seq", "7"], "no event of the stream has one; the stages write them with explain.m"),
+        (["--seq", "10"], "no stream has a record of an event with this number"),
+    ],
+)
+def test_the_records_that_are_there_say_why_an_event_has_none(
+    broker: EmbeddedKafka, options: list[str], cause: str
+) -> None:
+    Writer(broker.bootstrap, "test.attributions").send(record(12, epoch=1), record(3), key=b"loans")
+    assert cause in asked(broker, *options)[1]
 
 
 def test_flagged_events_are_the_only_ones_that_are_shown(broker: EmbeddedKafka) -> None:

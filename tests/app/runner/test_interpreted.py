@@ -1,10 +1,11 @@
 """Plain Python in place of kernels: the same bytes, also when compiled kernels replace it in mid-stream."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,14 @@ def test_a_stage_begins_with_plain_python_and_changes_over(tmp_path: Path) -> No
     assert said == [["interpreted", "0.5", "0", "compiled", "0.5", "1"], ["loaded"]]
 
 
+def end_compiling(cache: Path) -> None:
+    """End the processes that compile kernels for this cache."""
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if f"NUMBA_CACHE_DIR={cache}".encode() in environment.read_bytes().split(b"\0"):
+                os.kill(int(environment.parent.name), signal.SIGKILL)
+
+
 @pytest.mark.program
 @pytest.mark.slow
 def test_the_first_run_shows_results_of_plain_python(tmp_path: Path) -> None:
@@ -118,7 +127,10 @@ def test_the_first_run_shows_results_of_plain_python(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, "-m", "glasstream.app.command.main", "run", "--model", "linear", "--rows", "600"]
     compiled = [*command, "--broker", "none", "--out", str(tmp_path / "compiled")]
-    said = subprocess.check_output([*command, "--out", str(tmp_path / "first")], env=environment, text=True)
+    try:
+        said = subprocess.check_output([*command, "--out", str(tmp_path / "first")], env=environment, text=True)
+    finally:
+        end_compiling(tmp_path / "cache")
     subprocess.run(compiled, check=True, stdout=subprocess.DEVNULL)
     assert "kernels are not compiled yet" in said and "processes of low priority" in said
     for topic in ("predictions", "importance", "drift", "incidents"):

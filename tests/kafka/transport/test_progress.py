@@ -64,6 +64,9 @@ class Raising:
             raise KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
         return int(self._producer.poll(timeout))
 
+    def __len__(self) -> int:
+        return len(self._producer)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._producer, name)
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _Event: TypeAlias = tuple[str, int, int]
 """Stream, epoch and number of an event."""
 
+_Spans: TypeAlias = dict[str, tuple[int, int, int]]
+"""For each stream, the newest epoch with records, and the first and the last event that has one in it."""
+
 _LAST: Final = 3
 """Number of events that are explained unless some are named."""
 
@@ -67,7 +70,7 @@ def explain(
         events = _events(settings, stream, ids) if ids else set[_Event]()
         wanted = {(name, seq) for name, _, seq in events} | {(stream, seq) for seq in seqs}
         novel = _flagged(settings, stream) if flagged else None
-        found = _read(settings, stream, events, set(seqs), last or _LAST, novel)
+        found, spans = _read(settings, stream, events, set(seqs), last or _LAST, novel)
     for place, one in enumerate(found):
         if as_json:
             fields = msgspec.structs.asdict(one)
@@ -83,10 +86,9 @@ def explain(
     missing = wanted - {key for one in found for key in ((one.stream, one.seq), (None, one.seq))}
     for name, seq in sorted(missing, key=str):
         say(
-            f"event {seq:,} of stream {name or 'any'}: expected a record on {settings.prefix}attributions, found none: "
-            "it came before explain.start, was not chosen, is not explained yet, or the record has expired; if it can "
-            f"be explained, `glasstream replay --set explain.methods=attributions --stream {name or 'STREAM'} --seq "
-            f"{seq}` computes it",
+            f"event {seq:,} of {f'stream {name}' if name else 'any stream'}: expected a record on "
+            f"{settings.prefix}attributions, found none: {_why(spans, name, seq)}; `glasstream replay --set "
+            f"explain.methods=attributions --stream {name or 'STREAM'} --seq {seq}` explains it if it is retained",
             err=True,
         )
     if novel is not None and not found:
@@ -103,6 +105,21 @@ def explain(
             err=True,
         )
     return 0 if found and not missing else 1
+
+
+def _why(spans: _Spans, stream: str | None, seq: int) -> str:
+    """Return why an event has no record, as far as the events with records tell."""
+    if stream is None:
+        return "no stream has a record of an event with this number"
+    if stream not in spans:
+        return "no event of the stream has one; the stages write them with explain.methods=attributions"
+    _, first, last = spans[stream]
+    if seq > last:
+        return f"the newest record is of event {last:,}, and this one is not explained yet, or was never read"
+    if seq < first:
+        return f"the oldest record is of event {first:,}; this one came before explain.start, or its record has expired"
+    chosen = "not chosen by attributions.share, output, low and high"
+    return f"events {first:,} to {last:,} have records, and this one was {chosen}, or its record has expired"
 
 
 def _events(settings: "Settings", stream: str | None, ids: tuple[str, ...]) -> set[_Event]:
@@ -148,7 +165,7 @@ def _read(
     seqs: Set[int],
     last: int,
     novel: Set[_Event] | None,
-) -> "list[Attribution]":
+) -> "tuple[list[Attribution], _Spans]":
     """Return the records of the events and numbers, the newest epoch of each, or the last ones if none is named.
 
     If `novel` is given, the last ones are only of these events.
@@ -159,11 +176,17 @@ def _read(
 
     newest: deque[Attribution] = deque(maxlen=last)
     named: dict[tuple[str, int], Attribution] = {}
+    spans: _Spans = {}
     with consume.attributions(
         settings.broker, prefix=settings.prefix, streams=stream, follow=False, damaged="skip", kafka=settings.kafka
     ) as records:
         for record in records:
             event = record.stream, record.epoch, record.seq
+            span = spans.get(record.stream)
+            if span is None or record.epoch > span[0]:
+                spans[record.stream] = record.epoch, record.seq, record.seq
+            elif record.epoch == span[0]:
+                spans[record.stream] = record.epoch, min(span[1], record.seq), max(span[2], record.seq)
             if not events and not seqs:
                 if novel is None or event in novel:
                     newest.append(record)
@@ -173,4 +196,4 @@ def _read(
                     named[record.stream, record.seq] = record
     if records.damaged:
         say(f"skipped records of {settings.prefix}attributions that cannot be read: {records.damaged:,}", err=True)
-    return list(named.values()) if events or seqs else list(newest)
+    return list(named.values()) if events or seqs else list(newest), spans

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from glasstream.app.command.options import load_settings, settings_options
-from glasstream_topics import ALL
+from glasstream_topics import ALL, events
 
 if TYPE_CHECKING:
     from glasstream.flow.settings import Settings
@@ -21,21 +21,24 @@ _PUBLIC = [one.name for one in ALL if one.public]
 )
 @click.argument("topic")
 @click.option("--from-start", is_flag=True, help="Start with the oldest record on the topic instead of at its end.")
+@click.option("--stream", help="Print only records with this key: those of the stream.")
 @click.option("--max", "most", type=click.IntRange(min=1), help="Exit after this many records.")
 @settings_options()
-def tail(topic: str, from_start: bool, most: int | None, **common: Any) -> int:
+def tail(topic: str, from_start: bool, stream: str | None, most: int | None, **common: Any) -> int:
     """Print the committed records of a topic as JSON, one record per line."""
     from glasstream.app.command.expect import expect_broker
 
     settings = load_settings(common)
     expect_broker(settings)
-    for line in follow(settings, topic, from_start=from_start, most=most):
+    for line in follow(settings, topic, from_start=from_start, stream=stream, most=most):
         click.echo(line)
     return 0
 
 
-def follow(settings: "Settings", topic: str, *, from_start: bool, most: int | None) -> Iterator[str]:
-    """Yield records as they arrive, and stop after `most`.
+def follow(
+    settings: "Settings", topic: str, *, from_start: bool, stream: str | None = None, most: int | None
+) -> Iterator[str]:
+    """Yield records as they arrive, only those of `stream` if it is given, and stop after `most`.
 
     Raises
     ------
@@ -61,6 +64,7 @@ def follow(settings: "Settings", topic: str, *, from_start: bool, most: int | No
     reader = Consumer(link.consumer(read_committed=True))
     start = OFFSET_BEGINNING if from_start else OFFSET_END
     reader.assign([TopicPartition(full, partition, start) for partition in partitions])
+    key = None if stream is None else events.key(stream)
     count = 0
     while most is None or count < most:
         message = reader.poll(1.0)
@@ -69,6 +73,8 @@ def follow(settings: "Settings", topic: str, *, from_start: bool, most: int | No
         error = message.error()
         if error is not None:
             raise BrokerError(f"{full}: cannot be read: {error.str()}")
+        if key is not None and message.key() != key:
+            continue
         count += 1
         yield as_json(name, message).decode("utf-8", "backslashreplace")
     reader.close()

@@ -492,7 +492,7 @@ class LearnerTask:
                 "record was lost (attempt %d). %s",
                 name, f"for {lasted:.0f} s" if lasted else "since before this worker took over", row,
                 stall.blocks, stall.times,
-                self._apart() or "Are an explainer and an aggregator running? Try `glasstream doctor`.",
+                self._apart() or "An explainer or the aggregator is not running, or slow: see `glasstream doctor`.",
             )  # fmt: skip
         if due > _NAMED:
             log.warning("no aggregator progress for %d more streams; re-sending their requests too", due - _NAMED)
