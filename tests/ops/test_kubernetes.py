@@ -217,8 +217,10 @@ def test_explainers_are_scaled_by_their_lag_up_to_what_partitions_feed() -> None
 def test_without_the_programs_of_a_control_plane_none_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "etcd").touch(0o755)
+    for there in ("etcd", "kubectl", "openssl"):
+        (tmp_path / there).touch(0o755)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert main() == NO_PROGRAMS
     said = capsys.readouterr().err
     assert "expected KUBEBUILDER_ASSETS to name a folder with etcd, kube-apiserver and kube-controller-manager" in said
