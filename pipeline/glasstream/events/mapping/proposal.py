@@ -198,6 +198,11 @@ def doubts(
             f"{target.name}: is probably in other messages than the features; read labels from their topic "
             "(labels_topics); if both are on this topic, separate them (where, labels_where)"
         )
+    elif target is not None and target.present < documents and settings.labels_topics is None:
+        yield (
+            f"{target.name}: {documents - target.present:,} of {documents:,} messages have no value; such an event is "
+            "predicted, but not learned, unless its label follows (labels_topics)"
+        )
 
 
 def mixtures(settings: IntakeSettings, documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
