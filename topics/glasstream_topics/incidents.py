@@ -37,7 +37,7 @@ ACTIONS: Final = {
     "wait": "wait: the model is adapting, or labels are still to come",
     "retrain": "retrain or replace the model",
     "reset": "reset the stream, so that a new model learns it",
-    "none": "nothing: the loss rose no more than such events explain",
+    "none": "nothing to do",
 }
 """Actions that incidents advise, in words. `ops/docs/incidents.md` has the table by which one is chosen."""
 

@@ -101,9 +101,9 @@ def test_an_event_without_a_record_is_named_with_a_way_to_compute_it(broker: Emb
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
-        (["--stream", "loans", "--seq", "13"], "the newest record is of event 12, and this one is not explained yet"),
-        (["--stream", "loans", "--seq", "4"], "the oldest record is of event 7; this one came before explain.start"),
-        (["--stream", "loans", "--seq", "10"], "events 7 to 12 have records, and this one was not chosen"),
+        (["--stream", "loans", "--seq", "13"], "the newest record of epoch 1 is of event 12; this one is not"),
+        (["--stream", "loans", "--seq", "4"], "the oldest record of epoch 1 is of event 7; this one came before"),
+        (["--stream", "loans", "--seq", "10"], "events 7 to 12 of epoch 1 have records; this one was not chosen by"),
         (["--stream", "cars", "--seq", "7"], "no event of the stream has one; the stages write them with explain.m"),
         (["--seq", "10"], "no stream has a record of an event with this number"),
     ],

@@ -113,13 +113,15 @@ def _why(spans: _Spans, stream: str | None, seq: int) -> str:
         return "no stream has a record of an event with this number"
     if stream not in spans:
         return "no event of the stream has one; the stages write them with explain.methods=attributions"
-    _, first, last = spans[stream]
+    epoch, first, last = spans[stream]
     if seq > last:
-        return f"the newest record is of event {last:,}, and this one is not explained yet, or was never read"
+        why = "not explained yet, or of an earlier epoch"
+        return f"the newest record of epoch {epoch} is of event {last:,}; this one is {why}"
     if seq < first:
-        return f"the oldest record is of event {first:,}; this one came before explain.start, or its record has expired"
-    chosen = "not chosen by attributions.share, output, low and high"
-    return f"events {first:,} to {last:,} have records, and this one was {chosen}, or its record has expired"
+        why = "came before explain.start, or its record has expired"
+        return f"the oldest record of epoch {epoch} is of event {first:,}; this one {why}"
+    why = "was not chosen by attributions.share, output, low and high, or its record has expired"
+    return f"events {first:,} to {last:,} of epoch {epoch} have records; this one {why}"
 
 
 def _events(settings: "Settings", stream: str | None, ids: tuple[str, ...]) -> set[_Event]:

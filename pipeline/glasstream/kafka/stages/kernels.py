@@ -116,7 +116,7 @@ class Compilation:
 
 
 def _locked(file: IO[str]) -> bool:
-    """Lock a file if nobody has locked it, and return whether it is locked now."""
+    """Lock a file. Return False if another process has locked it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

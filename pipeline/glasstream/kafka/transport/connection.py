@@ -28,7 +28,7 @@ MAX_RECORD_BYTES = 8 * 1024 * 1024
 SOCKET_TIMEOUT_MS = 15_000
 
 #: Seconds of one poll of a producer, at most 0.2: a longer poll of the client goes on after a fatal error.
-_DRAIN_SECONDS = 0.1
+POLL_SECONDS = 0.1
 
 #: Milliseconds that a leader may wait for its followers before it answers a producer. The producer then tries again.
 ACKNOWLEDGE_MS = 10_000
@@ -113,7 +113,7 @@ def drain(producer: Producer, seconds: float) -> None:
     until = time.monotonic() + seconds
     while len(producer) and time.monotonic() < until:
         with contextlib.suppress(KafkaException):
-            producer.poll(_DRAIN_SECONDS)
+            producer.poll(POLL_SECONDS)
 
 
 def connection(settings: Settings) -> Connection:

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from glasstream.base.errors import BrokerError, UnavailableError
-from glasstream.kafka.transport.connection import Connection, drain
+from glasstream.kafka.transport.connection import POLL_SECONDS, Connection, drain
 from glasstream.kafka.transport.patience import Patience
 from glasstream.kafka.transport.records import ProducerRecord
 
@@ -272,7 +272,7 @@ class ConfirmedProducer:
         while not self._closing.is_set():
             # Polling raises an error that is fatal to the producer once. The reports of its records say the same.
             with contextlib.suppress(KafkaException):
-                self._producer.poll(_POLL)
+                self._producer.poll(POLL_SECONDS)
             if self._ended:
                 self._replace()
 
@@ -298,9 +298,6 @@ def _expect_patience(patience: Patience | None) -> None:
 _UNSAID = (
     "the broker does not acknowledge the records (brokers are down, or fewer replicas in sync than min.insync.replicas)"
 )
-
-#: Seconds for which the thread waits for reports, before it looks whether it should end.
-_POLL = 0.1
 
 #: Seconds between two checks whether a caller still waits.
 _LOOK = 0.5

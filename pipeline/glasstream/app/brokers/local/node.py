@@ -40,7 +40,7 @@ _LAST_LINES = 15
 _JVM = (
     *("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError"),
     *("-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true", "-Djava.awt.headless=true"),
-    # Classes are not verified when they are loaded, which took a quarter of a start. Maven has checked the jars.
+    # The JVM does not verify Kafka's own classes when it loads them, which took a quarter of a start.
     *("-XX:+IgnoreUnrecognizedVMOptions", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
 )
 
