@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -114,6 +115,34 @@ def test_killed_at_random_moments_every_order_is_one_event_in_order(
         assert offsets == sorted(set(offsets))
     letters = [value for part in read_all(kafka, f"{prefix}{events_dead.TOPIC.name}", 2) for value in part]
     assert Counter(letters) == Counter({b"{": shop.garbage})
+
+
+def test_a_backlog_of_several_partitions_becomes_events_in_the_order_of_time(
+    deploy: Callable[..., Deployment], kafka: str, prefix: str
+) -> None:
+    """Partitions of very different sizes, so that the client must stop reading some of them meanwhile."""
+    source, count, draws = f"{prefix}orders", 30_000, random.Random(3)
+    make_topics(kafka, {source: 4})
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 50})
+    last, begin = [0] * 4, int(time.time() * 1000) - count  # brokers delete what is older than a week
+    for number in range(count):
+        (partition,) = draws.choices(range(4), (60, 30, 9, 1))
+        last[partition] = number
+        order = {"n": number, "shop": "s", "text": "x" * 400, "paid": number % 3 == 0}
+        producer.produce(source, orjson.dumps(order), partition=partition, timestamp=begin + number)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    deployment = deploy(
+        f"intake.topics={source}", "intake.stream=shop", "intake.target=paid", "intake.features=n,shop",
+        "topics.events=1", "transaction.seconds=0.05",
+    )  # fmt: skip
+    deployment.start("intake")
+    wait_for("all orders", lambda: len(events_of(kafka, prefix, 1).get("s", [])) == count)
+    assert deployment.stop("intake-1") == 0
+    found = [event["x"]["n"] for event in events_of(kafka, prefix, 1)["s"]]
+    # The last message of a partition may be taken for the end of a transaction, for which nothing waits.
+    assert sorted(found) == list(range(count))
+    assert [n for n in found if n not in last] == [n for n in range(count) if n not in last]
 
 
 def test_two_workers_share_the_partitions_and_try_writes_nothing(

@@ -42,6 +42,8 @@ VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("glasstream:")}
 WORKERS = {name: service for name, service in OURS.items() if service["command"][0] == "worker"}
 
+EXTRAS: tuple[str, ...] = runpy.run_path(str(ROOT / "ops" / "lock"))["EXTRAS"]
+
 ours = pytest.mark.parametrize("name", OURS)
 workers = pytest.mark.parametrize("name", WORKERS)
 every = pytest.mark.parametrize("name", SERVICES)
@@ -76,7 +78,7 @@ def test_the_entrypoint_is_a_shell_script_that_may_be_executed() -> None:
 def test_the_image_compiles_nothing_and_takes_from_the_build_only_what_was_installed() -> None:
     ran = " ".join(rest for word, rest in instructions() if word == "RUN")
     assert not re.search(r"apt-get|gcc|g\+\+|build-essential|curl|wget", ran)
-    from_an_index = [part for part in ran.split("&&") if "/locks/" in part]
+    from_an_index = [part for part in ran.split("&&") if "bin/pip" in part and re.search(r'-r /locks/|"\$@"', part)]
     assert len(from_an_index) == 2
     assert all("--only-binary :all:" in part and "--require-hashes" in part for part in from_an_index)
     assert all("--no-deps" in part for part in ran.split("&&") if "bin/pip" in part and part not in from_an_index)
@@ -114,7 +116,7 @@ def test_a_change_of_our_code_reinstalls_no_dependency() -> None:
 def test_no_image_is_called_latest_and_each_base_may_be_given_with_its_digest() -> None:
     assert {service["image"] for service in OURS.values()} == {f"glasstream:{VERSION}"}
     assert SERVICES["kafka"]["image"] == "${KAFKA_IMAGE:-apache/kafka:4.1.1}"
-    (base,) = [rest for word, rest in instructions() if word == "ARG"]
+    (base,) = [rest for word, rest in instructions() if word == "ARG" and rest.startswith("PYTHON_IMAGE=")]
     assert {service["build"]["args"]["PYTHON_IMAGE"] for service in OURS.values()} == {
         "${" + base.replace("=", ":-") + "}"
     }
@@ -322,16 +324,15 @@ def _locked(name: str) -> dict[str, str]:
     return {one[1]: one[2] for one in found if one}
 
 
-@pytest.mark.parametrize("name", ["image.txt", "build.txt"])
-def test_the_lock_fits_pyproject_and_is_complete(name: str) -> None:
+@pytest.mark.parametrize("names", [("build",), ("stages",), *(("stages", extra) for extra in EXTRAS)])
+def test_the_locks_fit_pyproject_and_are_complete(names: tuple[str, ...]) -> None:
     """Whether pip agrees is seen when the image is built; this sees a dependency that was added and not locked."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    extras_of_the_image = runpy.run_path(str(ROOT / "ops" / "lock"))["EXTRAS"]
-    of_image = [*project["project"]["dependencies"]]
-    of_image += [one for extra in extras_of_the_image for one in project["project"]["optional-dependencies"][extra]]
-    wanted = of_image if name == "image.txt" else project["build-system"]["requires"]
-    locked, needed = _locked(name), set[tuple[str, ...]]()
-    open_ones = [Requirement(one) for one in wanted]
+    of_extras: dict[str, list[str]] = project["project"]["optional-dependencies"]
+    wanted = {"build": project["build-system"]["requires"], "stages": project["project"]["dependencies"], **of_extras}
+    locked = {key: version for name in names for key, version in _locked(f"{name}.txt").items()}
+    needed = set[tuple[str, ...]]()
+    open_ones = [Requirement(one) for name in names for one in wanted[name]]
     while open_ones:
         one = open_ones.pop()
         key = canonicalize_name(one.name)
@@ -352,6 +353,15 @@ def test_the_lock_fits_pyproject_and_is_complete(name: str) -> None:
                 for other in further
                 if not other.marker or any(other.marker.evaluate({"extra": e}) for e in extras)
             ]
+
+
+def test_locks_agree_where_they_name_the_same_package() -> None:
+    """Then the image may have any of the extras."""
+    versions: dict[str, set[str]] = {}
+    for name in ("stages", *EXTRAS):
+        for key, version in _locked(f"{name}.txt").items():
+            versions.setdefault(key, set()).add(version)
+    assert not {key: some for key, some in versions.items() if len(some) > 1}
 
 
 def test_without_an_engine_the_test_of_the_containers_says_so_in_one_line() -> None:

@@ -23,8 +23,9 @@ from glasstream.kafka.health import catalogue
 from glasstream.kafka.health.catalogue import Sample
 from glasstream.kafka.stages.registry import SubjectError, value_subject
 from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.merge import Place
 from glasstream.kafka.transport.records import ProducerRecord
-from glasstream.kafka.transport.relay import Held, Place
+from glasstream.kafka.transport.relay import Held
 from glasstream.kafka.transport.topic_check import partition_count
 from glasstream_topics import avro, events_dead
 from glasstream_topics.contract import Topic

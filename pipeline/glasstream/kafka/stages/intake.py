@@ -1,8 +1,8 @@
 """The intake stage: maps messages of other topics to events and labels, and writes them to `events`, exactly once.
 
-The messages of a transaction are mapped in the order of their arrival, and the events of each stream are packed into
-arrays in this order. Events of one stream therefore keep the order of their source partition. Events of several
-partitions follow each other as they arrive, and the log of `events` fixes that order.
+The messages of a transaction are mapped in the order in which `glasstream.kafka.transport.merge` hands them on, and the
+events of each stream are packed into arrays in this order. Events of one stream therefore keep the order of their
+source partition. The log of `events` fixes the order of those of several partitions.
 """
 
 import logging
@@ -29,10 +29,11 @@ from glasstream.kafka.health import catalogue
 from glasstream.kafka.health.catalogue import Sample
 from glasstream.kafka.stages.names import known_state, topic
 from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.merge import Place
 from glasstream.kafka.transport.options import StageOptions
 from glasstream.kafka.transport.progress import read_to_end
 from glasstream.kafka.transport.records import ProducerRecord
-from glasstream.kafka.transport.relay import Held, Place
+from glasstream.kafka.transport.relay import Held
 from glasstream.kafka.transport.transactions import TransactionalProducer
 from glasstream_topics import events, events_dead, progress_intake
 from glasstream_topics.events_dead import Reason

@@ -11,7 +11,7 @@ from glasstream.kafka.secret import registry_login
 from glasstream_topics import Topic
 
 LOGIN = "GLASSTREAM_REGISTRY_LOGIN"
-INSTALL = "install it with `pip install 'glasstream[registry]'`"
+INSTALL = "install it with `pip install 'glasstream[registry]'`, or build the image with `--build-arg EXTRAS=registry`"
 
 HEADER_BYTES = 5
 """Size of the header of Confluent's wire format: a zero byte, and the id of the schema in four bytes."""

@@ -25,6 +25,7 @@ from glasstream.kafka.health.steps import Steps
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.group import GroupWatch, Look, View
 from glasstream.kafka.transport.input_topic import TopicIdentity
+from glasstream.kafka.transport.merge import Merge, Place
 from glasstream.kafka.transport.options import StageOptions
 from glasstream.kafka.transport.patience import Patience
 from glasstream.kafka.transport.records import ProducerRecord, received
@@ -40,8 +41,9 @@ BATCH_MESSAGES = 20_000
 BATCH_BYTES = 16 * 1024 * 1024
 #: Number of messages to take from the client at a time.
 TAKE = 1_000
-#: Kilobytes that the client reads ahead.
+#: Kilobytes that the client reads ahead, and bytes of one partition in an answer of a broker.
 QUEUE_KBYTES = 32 * 1024
+FETCH_BYTES = 256 * 1024
 #: Seconds for the coordinator or a leader to answer.
 ANSWER = 5.0
 #: Seconds between two attempts to process messages that cannot be processed yet.
@@ -53,8 +55,6 @@ HOLD = 2.0
 DEADLINE = 15.0
 #: Seconds that a stop waits for the transaction in progress.
 STOP_SECONDS = 6.0
-
-Place = tuple[str, int]
 
 
 class Held(NamedTuple):
@@ -68,7 +68,7 @@ class Worker(Protocol):
     """What a relay does with messages."""
 
     def handle(self, messages: Sequence[Message]) -> Sequence[ProducerRecord]:
-        """Return the results of messages, which are in the order of their arrival.
+        """Return the results of messages, which are in the order of `glasstream.kafka.transport.merge`.
 
         Raises
         ------
@@ -94,7 +94,8 @@ class Relay:
     connection, options
         Connection to the brokers, and names of this worker.
     inputs
-        Full names of the topics to read.
+        Full names of the topics to read. Of messages with the same time in a backlog, those of the first topic come
+        first.
     worker
         What to do with messages.
     topics
@@ -157,8 +158,10 @@ class Relay:
         self._patience = Patience(f"cannot read {', '.join(self.inputs)}")
         self._identities = {name: TopicIdentity(connection, name) for name in self.inputs}
         self._ids: dict[str, str] = {}
-        #: Next offset to read of each owned partition.
-        self._next: dict[Place, int] = {}
+        #: What was fetched of the owned partitions and is not processed yet.
+        self._merge = Merge()
+        #: Seconds spent in asking the client for messages. Only this time counts as the silence of a partition.
+        self._listened = 0.0
         #: When to read each partition that waits; until then, it is not assigned.
         self._due: dict[Place, float] = {}
         #: Assigned partitions whose positions are still to be read; None if there are none.
@@ -260,6 +263,8 @@ class Relay:
             "session.timeout.ms": int(options.session_timeout * 1000),
             "heartbeat.interval.ms": int(options.heartbeat_interval * 1000),
             "queued.max.messages.kbytes": QUEUE_KBYTES,
+            "max.partition.fetch.bytes": FETCH_BYTES,
+            "enable.partition.eof": True,
             "error_cb": lambda error: self._patience.note(error.str()),
         }
         if options.fixed:
@@ -279,7 +284,6 @@ class Relay:
                 if self._due and min(self._due.values()) <= time.monotonic():
                     self._due.clear()
                     self._again(consumer)
-                self._note_ends(consumer)
         except KafkaException as error:
             raise BrokerError(f"cannot read {', '.join(self.inputs)}: {error.args[0].str()}") from error
         finally:
@@ -302,7 +306,7 @@ class Relay:
         self._fresh = [(one.topic, one.partition) for one in partitions]
 
     def _revoked(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        self._next.clear()
+        self._merge.begin({}, 0.0)
         self._fresh = None
         self.settled = False
         self.holds = {}
@@ -327,8 +331,12 @@ class Relay:
             self._patience.wait(str(error), 0.2)
         else:
             self._patience.done()
-            self._next = {place: offset for place, offset in begin.items() if place not in self._due}
-            consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
+            places = sorted(begin.keys() - self._due.keys(), key=lambda one: (self.inputs.index(one[0]), one[1]))
+            ready = {place: begin[place] for place in places}
+            self._merge.begin(ready, self._listened)
+            partitions = [TopicPartition(*place, offset) for place, offset in ready.items()]
+            consumer.assign(partitions)
+            consumer.resume(partitions)  # a pause outlives an assignment
             self._fresh = None
             self.positions = dict(begin)
             self.settled = True
@@ -405,36 +413,39 @@ class Relay:
         self.stalls[place] = reason
 
     def _read(self, consumer: Consumer) -> list[Message]:
-        """Return the messages that arrive within the interval, in the order of their arrival."""
+        """Fetch for an interval, and return the messages whose turn has come."""
         until = time.monotonic() + self._interval
-        messages: list[Message] = []
-        size = 0
+        count = size = 0
         while True:
-            left = until - time.monotonic()
-            taken = consumer.consume(TAKE, max(0.0, left))
-            for message in taken:
+            begun = time.monotonic()
+            left = until - begun
+            fetched = consumer.consume(TAKE, max(0.0, left))
+            self._listened += time.monotonic() - begun
+            for message in fetched:
                 error = message.error()
-                place = (message.topic(), message.partition())
                 if error is not None:
-                    self._note_error(consumer, place, error)
+                    self._note_error((message.topic(), message.partition()), error)
                     continue
-                offset = message.offset()
-                following = self._next.get(place)
-                if following is None or offset < following:
-                    continue  # fetched before the partition was released, or taken over again
-                self._next[place] = offset + 1
-                value = message.value()
-                size += len(value or b"")
-                messages.append(received(message, value))
-            if left <= 0 or len(messages) >= BATCH_MESSAGES or size >= BATCH_BYTES:
+                count += 1
+                size += self._merge.add(received(message, message.value()), self._listened)
+            if left <= 0 or count >= BATCH_MESSAGES or size >= BATCH_BYTES:
                 break
-        owned = self._next
-        return [message for message in messages if (message.topic, message.partition) in owned]
+        self._note_ends(consumer)
+        messages = self._merge.take(self.ends, self._listened, BATCH_MESSAGES, BATCH_BYTES)
+        pause, resume = self._merge.turn(self._listened)
+        if pause:
+            consumer.pause([TopicPartition(*place) for place in pause])
+        if resume:
+            consumer.resume([TopicPartition(*place) for place in resume])
+        return messages
 
-    def _note_error(self, consumer: Consumer, place: Place, error: KafkaError) -> None:
+    def _note_error(self, place: Place, error: KafkaError) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._merge.reach_end(place)
+            return
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
-            if place in self._next:
-                position = self._next.pop(place)
+            position = self._merge.drop(place)
+            if position is not None:
                 self._stall(place, f"the broker does not have offset {position} any more")
             return
         if heals(error):
@@ -460,8 +471,8 @@ class Relay:
             log.info("processing resumed")
             self.waits = None
         held = self.worker.held()
-        read = {(message.topic, message.partition) for message in messages}
-        following = {place: held[place].offset if place in held else self._next[place] for place in sorted(read)}
+        after = {(message.topic, message.partition): message.offset + 1 for message in messages}
+        following = {place: held[place].offset if place in held else after[place] for place in sorted(after)}
         used = {place: offset for place, offset in following.items() if offset > self.positions[place]}
         offsets = [TopicPartition(*place, offset, self._ids[place[0]]) for place, offset in used.items()]
         try:
@@ -479,7 +490,7 @@ class Relay:
             return self._open()
         self.worker.committed()
         self.positions.update(used)
-        self._hold(consumer, held, read)
+        self._hold(consumer, held, after.keys())
         return producer
 
     def _hold(self, consumer: Consumer, held: Mapping[Place, Held], read: Set[Place]) -> None:
@@ -498,13 +509,13 @@ class Relay:
     def _again(self, consumer: Consumer) -> None:
         """Read again from the committed offsets."""
         if self._fresh is None:
-            self._fresh = [*{**self._next, **self.stalls, **self.holds}]
-        self._next.clear()
+            self._fresh = [*dict.fromkeys([*self._merge, *self.stalls, *self.holds])]
+        self._merge.begin({}, 0.0)
         self.settled = False
         consumer.assign([])
 
     def _note_ends(self, consumer: Consumer) -> None:
-        for place in self._next:
+        for place in self._merge:
             bounds: Any = consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
             if bounds is not None and bounds[1] >= 0:
                 self.ends[place] = bounds[1]

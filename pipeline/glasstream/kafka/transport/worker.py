@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import IntEnum
+from functools import partial
 from typing import Any, NoReturn
 
 import uvloop
@@ -20,6 +21,7 @@ from glasstream.base.errors import (
     FencedError,
     GlasstreamError,
     SettingsError,
+    StageError,
     StalledError,
     StateError,
     TopicError,
@@ -137,6 +139,7 @@ async def _live(build: Callable[[], Stage | Relay]) -> ExitCode:
         stage = build()
     except Exception as error:  # noqa: BLE001 - it ends the process, with a line and a code
         return _exit_code(error)
+    threading.excepthook = partial(_end_with_thread, stage, loop)
     # The 230,000 objects of modules and kernels stay; each full collection would visit them for 0.1 seconds.
     gc.collect()
     gc.freeze()
@@ -151,6 +154,19 @@ async def _live(build: Callable[[], Stage | Relay]) -> ExitCode:
     except Exception as error:  # noqa: BLE001 - the first failure is the one that counts
         stage.fail(error)
     return _exit_code(stage.failure)
+
+
+def _end_with_thread(
+    stage: Stage | Relay, loop: asyncio.AbstractEventLoop, unhandled: threading.ExceptHookArgs
+) -> None:
+    """End the worker when an unexpected error ends a thread: what waits for the thread would wait for ever."""
+    if issubclass(unhandled.exc_type, SystemExit):
+        return
+    name = "a thread" if unhandled.thread is None else f"the thread {unhandled.thread.name}"
+    error = StageError(f"{name} was ended by {unhandled.exc_type.__name__}: {unhandled.exc_value}")
+    error.__cause__ = unhandled.exc_value
+    with suppress(RuntimeError):  # the loop was closed meanwhile
+        loop.call_soon_threadsafe(stage.fail, error)
 
 
 def _end_by_force(stage: Stage | Relay) -> None:

@@ -126,7 +126,8 @@ def library(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise ModelError(
-            f"a model in an ONNX file needs the package {name}: run `pip install 'glasstream[onnx]'` ({error})"
+            f"a model in an ONNX file needs the package {name}: run `pip install 'glasstream[onnx]'`, or build the "
+            f"image with `--build-arg EXTRAS='registry onnx'` ({error})"
         ) from error
 
 
