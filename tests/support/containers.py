@@ -38,6 +38,8 @@ WORKERS = ("learner", "explainer", "aggregator", "novelty", "labels")
 PROFILES = ("novelty", "labels", "page")
 TOPICS = ("predictions", "importance", "effects", "drift", "incidents", "novelty", "events.dead")
 STREAM = "agrawal"
+LARGEST = 700e6
+"""Bytes that the image may have, with its default extras."""
 PATIENCE = 900.0
 """Seconds after which a condition that has not come is a failure; a loaded machine is slow."""
 
@@ -271,13 +273,24 @@ def same(name: str, found: list[bytes], wanted: list[bytes]) -> None:
     )
 
 
+def size(image: str) -> None:
+    """Report the size of the image by layer, and fail if it is larger than it may become."""
+    history = ["docker", "history", "--no-trunc", "--human=false", "--format", "{{.Size}} {{.CreatedBy}}", image]
+    said = subprocess.run(history, capture_output=True, text=True, check=True).stdout
+    layers = [(int(size), step) for size, _, step in (line.partition(" ") for line in said.splitlines())]
+    total = sum(size for size, _ in layers)
+    large = ", ".join(f"{step.split()[1] if step else 'base'} {size / 1e6:.0f}" for size, step in layers if size > 1e6)
+    say(f"the image has {total / 1e6:.0f} MB: {large}")
+    if total > LARGEST:
+        raise Failure(f"expected an image of at most {LARGEST / 1e6:.0f} MB, got {total / 1e6:.0f} MB")
+
+
 def check(compose: Compose, rows: int) -> None:
     say("building the image")
     begun = time.monotonic()
     compose("build")
-    inspect = ["docker", "image", "inspect", "--format", "{{.Size}}", compose.image]
-    size = int(subprocess.run(inspect, capture_output=True, text=True, check=True).stdout)
-    say(f"built in {time.monotonic() - begun:.0f} s; {size / 1e6:.0f} MB")
+    say(f"built in {time.monotonic() - begun:.0f} s")
+    size(compose.image)
     wanted = expected(compose, rows)
     say("without Kafka: " + ", ".join(f"{name} {len(some)}" for name, some in sorted(wanted.items())))
     everything_starts(compose)
