@@ -200,7 +200,7 @@ def kafka(network: str) -> Iterator[None]:
 
 
 PRODUCE = """
-import sys, time
+import signal, sys, time
 from confluent_kafka import Producer
 from glasstream.events.sources.bundled import BundledStream
 from glasstream.events.sources.messages import pack
@@ -208,13 +208,15 @@ from glasstream_topics import events
 
 producer = Producer({"bootstrap.servers": "kafka:9092", "partitioner": "murmur2_random", "linger.ms": 5})
 begun, rows, rate = time.monotonic(), *map(int, sys.argv[1:])
+hurry = []
+signal.signal(signal.SIGUSR1, lambda *_: hurry.append(True))
 for number, (value, _) in enumerate(pack(BundledStream(1, rows).events(), 1, 900_000)):
     producer.produce("glasstream.events", key=events.key("agrawal"), value=value)
-    producer.poll(max(0.0, begun + number / rate - time.monotonic()))
+    producer.poll(0.0 if hurry else max(0.0, begun + number / rate - time.monotonic()))
 producer.produce("glasstream.events", key=events.key("agrawal"), value=events.FLUSH)
 producer.flush()
 """
-"""Run in a container: produces the bundled stream at a rate, and the flush mark."""
+"""Run in a container: produces the bundled stream at a rate, from SIGUSR1 on at once, and the flush mark."""
 
 
 def check(rows: int, rate: int) -> None:
@@ -274,6 +276,7 @@ def live(pods: Pods, image: str, rows: int, rate: int) -> None:
         pods.set_keys(*step)
         meanwhile(f"a changed secret: {len(step)} keys", lambda: pods.replace(*sealed))
         time.sleep(10 * CHECKPOINT_SECONDS)  # after which security.md says that the new key seals all state
+    docker("kill", "--signal", "USR1", "producer")
 
 
 def found(*topics: str) -> dict[str, list[bytes]]:
@@ -300,7 +303,7 @@ def compare(pods: Pods, wanted: dict[str, list[bytes]]) -> None:
 def main() -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(description="The pods of the manifests on a Docker engine.")
-    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--rows", type=int, default=120_000)
     parser.add_argument("--rate", type=int, default=300, help="events in a second")
     asked = parser.parse_args()
     lacking = engine()

@@ -34,7 +34,8 @@ def estimate(row: int, values: dict[str, float]) -> bytes:
     return importance.encode(
         epoch=0, stream="s", row=row, seq=row, method="ipfi", loss="squared", alpha=0.001, sampling="geometric", n=1,
         coverage=1.0, model_version=1, lag=0, names=list(values), value=numbers, raw=numbers,
-        variance=[abs(number) for number in numbers],
+        variance=[abs(number) for number in numbers], low=[number - 0.7071 for number in numbers],
+        high=[number + 0.7071 for number in numbers], interval_kind="normal", interval_level=0.95,
     )  # fmt: skip
 
 
@@ -224,7 +225,7 @@ def test_one_absurd_prediction_does_not_hide_how_good_a_regression_is_now() -> N
     assert (
         "s: warning: the model diverged near event 200, and has recovered: the mean absolute error of its last " in text
     )
-    assert "mae 5.000e+05 (0.5000 over the last 1,000), " in text
+    assert "2,000 events in 1.0 s, 1 rows explained" in text, "the mean absolute error is below, once"
     assert "warning: the model is no better than a baseline: mean absolute error 5.00" in text
     assert "compared with baselines over the last 1,000 events: mean absolute error 0.5000 (the model), 0.66" in text
 

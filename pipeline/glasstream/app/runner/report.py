@@ -266,19 +266,20 @@ class Report:
         # A terminal too narrow for the wrapped table breaks its lines, which is better than cutting them.
         for method in stream.methods.values():
             self._console.print(importance_table(name, method.newest, method.history), crop=False)
-            meaning = meaning_of(method.newest.method, method.newest.loss)
-            self._say(f"importance: {meaning}; σ: how much it varies from row to row", style="dim")
+            meaning, level = meaning_of(method.newest.method, method.newest.loss), method.newest.interval.level
+            of_interval = "" if level is None else f"; ±: its interval of {level:.0%}"
+            self._say(f"importance: {meaning}{of_interval}", style="dim")
         if stream.effects:
             self._console.print(effects_table(name, stream.effects.values()), crop=False)
             self._say(meaning_of("ipdp", ""), style="dim")
         n, coverage = stream.explained()
-        self._say(
-            f"{counted}, {stream.metric_text()}, {n:,} rows explained (coverage {coverage:.0%}), "
-            f"dead letters: {self._dead()}"
-        )
+        standing = stream.baselines.standing()
+        # The line about baselines has the mean absolute error, of all rows that have a previous label.
+        metric = "" if standing is not None and not standing.of_classes else f", {stream.metric_text()}"
+        self._say(f"{counted}{metric}, {n:,} rows explained (coverage {coverage:.0%}), dead letters: {self._dead()}")
         if stream.learned_nothing():
             self._say("the model was trained before the stream began, and learned nothing from it")
-        if (standing := stream.baselines.standing()) is not None:
+        if standing is not None:
             self._tell_standing(standing)
         if (newest := stream.newest()) is not None:
             self._tell_standing(newest, f" over the last {newest.events:,} events")

@@ -15,7 +15,7 @@ History = list[tuple[int, dict[str, float]]]
 
 _CHANGE_WINDOWS = 5
 """Number of parts of the run between which the largest change is determined."""
-_COLUMNS = ("rank", "feature", "importance", "σ of a row", "largest change", "between rows")
+_COLUMNS = ("rank", "feature", "importance", "±", "largest change", "between rows")
 _FOLDED = ("feature", "between rows")
 """Columns that may wrap on a narrow terminal; numbers stay whole."""
 _NARROWEST = 12
@@ -36,7 +36,7 @@ def importance_table(stream: str, newest: Importance, history: History) -> Table
                 str(values.rank),
                 feature,
                 number(values.value),
-                number(values.variance**0.5),
+                "–" if values.low is None or values.high is None else number((values.high - values.low) / 2),
                 number(change[0]) if change and moved else "–",
                 f"{change[1]:,} → {change[2]:,}" if change and moved else "–",
             )
