@@ -1,6 +1,7 @@
 """CSV files: what becomes of cells, and one clear line for what cannot be used."""
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,31 @@ def test_columns_can_be_left_out(tmp_path: Path) -> None:
             make_source(path, "y", "s", None, 1, Asked(), (), drop.split(",")).look(None)
     with pytest.raises(InputError, match="--drop: it needs --csv"):
         make_source(None, None, None, None, 1, Asked(), (), ["a"])
+
+
+def test_a_column_can_be_the_time_of_the_events(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    times = ("2026-01-31T12:00:00+01:00", "1769857200.5", "1769857200500", "", "soon", "1769857200500000")
+    path.write_text("a,when,y\n" + "".join(f"{n},{at},{n % 2}\n" for n, at in enumerate(times)))
+    source = make_source(path, "y", "s", None, 1, Asked(), ts="when")
+    source.look(None)
+    assert source.features == ["a"]
+    events = list(source.events())
+    at = 1_769_857_200_000
+    assert [one.get("ts") for one in events] == [at, at + 500, at + 500, None, None, at + 500]
+    assert [one["x"] for one in events] == [{"a": float(n)} for n in range(len(times))]
+    (notice,) = source.notices
+    assert "line 6 has 'soon' as time (cells like it: 1): expected ISO 8601" in notice
+    for ts, options, error in (
+        ("c", {}, "has no column 'c', of --ts; its columns are a, when, y"),
+        ("y", {}, "--ts: expected a column other than the target and those of --drop and --meta, got 'y'"),
+        ("when", {"meta": ("when",)}, "those of --drop and --meta, got 'when'"),
+        ("when", {"drop": ("a",)}, "expected at least one column in addition to the target and --ts, got none"),
+    ):
+        with pytest.raises(InputError, match=re.escape(error)):
+            make_source(path, "y", "s", None, 1, Asked(), ts=ts, **options).look(None)
+    with pytest.raises(InputError, match="--ts: it needs --csv FILE"):
+        make_source(None, None, None, 100, 1, Asked(), ts="when")
 
 
 def test_columns_can_become_meta(tmp_path: Path) -> None:

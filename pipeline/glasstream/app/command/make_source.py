@@ -61,6 +61,7 @@ def make_source(
     drop: Collection[str] = (),
     declared: Mapping[str, Kind] | None = None,
     meta: Iterable[str] = (),
+    ts: str | None = None,
 ) -> Source:
     """Build a source from a CSV file or the bundled stream, with a change if the options ask for one.
 
@@ -74,6 +75,8 @@ def make_source(
         Kinds of the columns that a model declares.
     meta
         Values of `--meta`.
+    ts
+        Column of the times of the events.
 
     Raises
     ------
@@ -86,7 +89,7 @@ def make_source(
         raise InputError("--csv: it needs --target NAME, the column to predict")
     kinds = parse_types(types)
     columns = tuple(name.strip() for text in meta for name in text.split(","))
-    for option, value in (("--types", kinds), ("--drop", drop), ("--meta", columns)):
+    for option, value in (("--types", kinds), ("--drop", drop), ("--meta", columns), ("--ts", ts)):
         if csv_file is None and value:
             raise InputError(f"{option}: it needs --csv FILE")
     if stream == "":
@@ -101,7 +104,7 @@ def make_source(
         moves = asked.swap is None
         source = BundledStream(seed, many or BUNDLED_ROWS, name, change if moves else None, changes=moves)
     else:
-        source = CsvFile(csv_file, target, name, rows, kinds, declared or {}, drop, columns)
+        source = CsvFile(csv_file, target, name, rows, kinds, declared or {}, drop, columns, ts)
     if asked.swap is None or change is None:
         return source
     return Swapped(source, _two(asked.swap), change)

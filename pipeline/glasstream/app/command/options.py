@@ -112,6 +112,7 @@ def source_options(command: F) -> F:
             help="Columns of the CSV file that the model does not see, and by which `groups.by` can group. Can be "
             "repeated.",
         ),
+        click.option("--ts", metavar="COLUMN", help="Column of the CSV file with the time of each event."),
         drop_option,
         types_option,
         click.option("--target", help="Column of the CSV file that the model predicts."),

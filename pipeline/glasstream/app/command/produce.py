@@ -23,6 +23,7 @@ def produce(
     types: tuple[str, ...],
     drop: tuple[str, ...],
     meta: tuple[str, ...],
+    ts: str | None,
     rows: int | None,
     seed: int | None,
     stream: str | None,
@@ -42,7 +43,9 @@ def produce(
     settings = load_settings(common, {"seed": seed})
     expect_broker(settings)
     source = delay_labels(
-        make_source(csv_file, target, stream, rows, settings.seed, Asked(swap, at, width), types, drop, meta=meta),
+        make_source(
+            csv_file, target, stream, rows, settings.seed, Asked(swap, at, width), types, drop, meta=meta, ts=ts
+        ),
         label_delay,
         settings,
     )

@@ -60,6 +60,7 @@ def run(
     types: tuple[str, ...],
     drop: tuple[str, ...],
     meta: tuple[str, ...],
+    ts: str | None,
     task: str | None,
     model: str | None,
     explain: str | None,
@@ -97,7 +98,9 @@ def run(
         expect_no_deployment(settings)
     expect_plan(settings, explainers, out, data, page=page)
     asked = Asked(swap, at, width)
-    source = make_source(csv_file, target, stream, rows, settings.seed, asked, types, drop, _declared(settings), meta)
+    source = make_source(
+        csv_file, target, stream, rows, settings.seed, asked, types, drop, _declared(settings), meta, ts
+    )
     source = delay_labels(source, label_delay, settings)
     console = standard_console()
     settings = _looked_at(source, settings, console)

@@ -374,6 +374,25 @@ _OF_MILLISECOND: Final = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[+-]\d\d(?::?\d\d)?)?)?")
 
 
+UNITS: Final = {"s": 1e9, "ms": 1e12, "us": 1e15, "ns": 1e18}
+"""Smallest times since 1970, those of 2001, by their units; the largest are five times as large."""
+
+
+def moment(text: str) -> int | None:
+    """Return a time in ISO 8601, or a number in one of the `UNITS`, as milliseconds since 1970; None if it is neither.
+
+    >>> moment("2001-09-10"), moment("1000080000"), moment("1000080000000"), moment("12")
+    (1000080000000, 1000080000000, 1000080000000, None)
+    """
+    at = milliseconds(text)
+    number = _float(text) if at is None else None
+    if isinstance(number, float):
+        for first in UNITS.values():
+            if first <= number < 5 * first:
+                return round(number / first * 1e12)
+    return at
+
+
 def milliseconds(text: str) -> int | None:
     """Return a time in ISO 8601 as milliseconds since 1970; without a zone it is in UTC. None if it is no such time.
 

@@ -14,7 +14,7 @@ import orjson
 from glasstream.events.mapping import cells
 from glasstream.events.mapping.fields import Kind, Path, parse_features, parse_kinds, parse_path, path_text
 from glasstream.events.mapping.lookalikes import is_bound, is_time, marks
-from glasstream.events.mapping.mapper import milliseconds
+from glasstream.events.mapping.mapper import UNITS, milliseconds
 from glasstream.events.mapping.settings import IntakeSettings
 from glasstream.events.mapping.stated import advice, notations
 
@@ -39,8 +39,6 @@ _KINDS: Final = 10
 """Largest number of kinds of documents to tell apart."""
 _NEARLY: Final = 0.9
 """Share of different values from which a text is an id, or free text."""
-_UNITS: Final = {"s": 1e9, "ms": 1e12, "us": 1e15, "ns": 1e18}
-"""Smallest times since 1970, those of 2001, by their units; the largest are five times as large."""
 _EXACT: Final = 2**53
 """Integers up to this one are exact as floats."""
 _ENVELOPE: Final = ("before", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction")
@@ -327,9 +325,7 @@ def _time(values: Sequence[Any]) -> str | None:
     ):
         return None
     numbers = [float(value) for value in values]
-    return next(
-        (unit for unit, first in _UNITS.items() if all(first <= number < 5 * first for number in numbers)), None
-    )
+    return next((unit for unit, first in UNITS.items() if all(first <= number < 5 * first for number in numbers)), None)
 
 
 def _better(one: FieldOfSample, values: Sequence[Any]) -> Kind | None:

@@ -13,6 +13,7 @@ from glasstream.events.limits import IngestLimits
 from glasstream.events.mapping import cells, stated
 from glasstream.events.mapping.cells import NUMBERS, Reading, reading
 from glasstream.events.mapping.fields import Kind
+from glasstream.events.mapping.mapper import moment
 from glasstream.events.sources import csv_notices
 from glasstream.events.sources.class_names import spellings
 from glasstream.events.sources.column import Cell, Column, is_thousand
@@ -59,6 +60,8 @@ class CsvFile:
         Columns to leave out.
     meta
         Columns that become `meta` and are no features.
+    ts
+        Column with the times of the events, which is no feature.
     """
 
     path: Path
@@ -69,6 +72,7 @@ class CsvFile:
     declared: Mapping[str, Kind] = field(default_factory=dict)
     dropped: Collection[str] = ()
     meta: Collection[str] = ()
+    ts: str | None = None
     notices: list[str] = field(default_factory=list)
     """Notices for the user about values that were reinterpreted. Reading the events can add more."""
     _columns: list[Column] = field(default_factory=list)
@@ -96,7 +100,7 @@ class CsvFile:
         self._columns = [
             Column(name, place, found, name == self.target, found[0][0] != first, stated.get(name))
             for place, (name, found) in enumerate(zip(header, deciding, strict=True))
-            if name not in self.dropped
+            if name not in self.dropped and name != self.ts
         ]
         if _looks_like_data(self._columns):
             self._tell([csv_notices.data([column.name for column in self._columns])])
@@ -177,7 +181,7 @@ class CsvFile:
 
     @property
     def features(self) -> list[str]:
-        """Return the names of all columns except the target, `meta` and what is left out. Call `look` first."""
+        """Return the names of all columns except target, `meta`, `ts` and what is left out. Call `look` first."""
         return [column.name for column in self._columns if not column.is_target and column.name not in self.meta]
 
     def events(self) -> Iterator[Event]:
@@ -210,7 +214,8 @@ class CsvFile:
         at = target.place
         small = {column.name for column in self._columns if column.is_small}
         with open_rows(self.path) as lines:
-            rows = self._rows(lines, self._header(lines))
+            header = self._header(lines)
+            rows, clock = self._rows(lines, header), None if self.ts is None else header.index(self.ts)
             for number, (line, row) in enumerate(islice(rows, self.rows)):
                 x: Event = {}
                 meta: Event = {}
@@ -227,6 +232,8 @@ class CsvFile:
                 event: Event = {"id": number, "x": x or dict.fromkeys(features, None)}
                 if meta:
                     event["meta"] = meta
+                if clock is not None:
+                    self._set_time(event, line, row[clock])
                 if target.name in small and "." in row[at]:
                     self._see_point(target, line, row[at], small)
                 y = _label(row[at], target)
@@ -240,8 +247,15 @@ class CsvFile:
                     self._see_empty(target, line, row[at])
                 yield event
 
+    def _set_time(self, event: Event, line: int, cell: str) -> None:
+        at = moment(cell.strip())
+        if at is not None:
+            event["ts"] = at
+        elif cell.strip():
+            self._count(csv_notices.no_time, line, cell)
+
     def _header(self, lines: Iterator[tuple[int, list[str]]]) -> list[str]:
-        return read_header(self.path, lines, self.target, self.types, self.dropped, self.meta)
+        return read_header(self.path, lines, self.target, self.types, self.dropped, self.meta, self.ts)
 
     def _rows(self, lines: Iterator[tuple[int, list[str]]], header: list[str]) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows below the header, each with the number of its (last) line. Rows that repeat it are skipped.

@@ -33,13 +33,14 @@ def read_header(
     types: Collection[str],
     dropped: Collection[str],
     meta: Collection[str] = (),
+    ts: str | None = None,
 ) -> list[str]:
     """Return the names of the columns, which are the first of the lines.
 
     Parameters
     ----------
-    types, dropped, meta
-        Columns of `--types`, `--drop` and `--meta`.
+    types, dropped, meta, ts
+        Columns of `--types`, `--drop`, `--meta` and `--ts`.
 
     Raises
     ------
@@ -68,7 +69,8 @@ def read_header(
                 f"{path}: expected a name for every one of {len(header)} columns, got none for column "
                 f"{', '.join(unnamed[:5])}; {_of_data(header) or _NAME}"
             )
-        for option, names in (("--types", types), ("--drop", dropped), ("--meta", meta)):
+        of_ts = () if ts is None else (ts,)
+        for option, names in (("--types", types), ("--drop", dropped), ("--meta", meta), ("--ts", of_ts)):
             if unknown := sorted(set(names) - set(header)):
                 raise InputError(f"{path} has no column {unknown[0]!r}, of {option}; its columns are {listed(header)}")
     if todo is not None or (target not in header and not repeated):
@@ -85,15 +87,16 @@ def read_header(
         raise InputError(f"--drop: expected columns other than the target, got {target!r}")
     if twice := sorted({*meta} & {target, *dropped}):
         raise InputError(f"--meta: expected columns other than the target and those of --drop, got {twice[0]!r}")
+    if ts in {*meta, *dropped, target}:
+        raise InputError(f"--ts: expected a column other than the target and those of --drop and --meta, got {ts!r}")
     if len({*meta}) > META_COLUMNS or any(len(name) > META_NAME for name in meta):
         raise InputError(
             f"--meta: expected at most {META_COLUMNS} columns with names of at most {META_NAME} characters, got "
             f"{len({*meta})} with names of up to {max(map(len, meta))}"
         )
-    if not set(header) - {target, *dropped, *meta}:
-        raise InputError(
-            f"{path}: expected at least one column in addition to the target{' and --meta' if meta else ''}, got none"
-        )
+    if not set(header) - {target, ts, *dropped, *meta}:
+        others = "".join(f" and {option}" for option, given in (("--meta", meta), ("--ts", ts)) if given)
+        raise InputError(f"{path}: expected at least one column in addition to the target{others}, got none")
     return header
 
 

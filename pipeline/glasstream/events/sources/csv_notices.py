@@ -55,6 +55,14 @@ def empty(line: int, _: str, count: int) -> str:
     )
 
 
+def no_time(line: int, cell: str, count: int) -> str:
+    """Return the notice about a cell of `--ts` that is no time."""
+    return (
+        f"line {line:,} has {cell!r:.60} as time (cells like it: {count:,}): expected ISO 8601, such as "
+        "2026-01-31T12:00:00Z, or seconds, ms, us or ns since 1970; such events have no time"
+    )
+
+
 def repeats(line: int, _: str, count: int) -> str:
     """Return the notice about a repeated header."""
     return f"line {line:,} repeats the header (lines like it: {count:,}): skipped"
