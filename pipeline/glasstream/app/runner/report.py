@@ -267,8 +267,8 @@ class Report:
         for method in stream.methods.values():
             self._console.print(importance_table(name, method.newest, method.history), crop=False)
             meaning, level = meaning_of(method.newest.method, method.newest.loss), method.newest.interval.level
-            of_interval = "" if level is None else f"; ±: its interval of {level:.0%}"
-            self._say(f"importance: {meaning}{of_interval}", style="dim")
+            half = "" if level is None else f"; ±: half of its {level:.0%} interval"
+            self._say(f"importance: {meaning}{half}", style="dim")
         if stream.effects:
             self._console.print(effects_table(name, stream.effects.values()), crop=False)
             self._say(meaning_of("ipdp", ""), style="dim")
