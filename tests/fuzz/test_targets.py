@@ -10,7 +10,7 @@ import pytest
 @pytest.mark.parametrize(
     ("mutations", "bounds"),
     [
-        pytest.param(300, False, marks=pytest.mark.slow),
+        pytest.param(150, False, marks=pytest.mark.slow),
         pytest.param(20_000, True, marks=pytest.mark.long, id="with bounds checks"),  # compiles all kernels for itself
     ],
 )
