@@ -247,6 +247,9 @@ def test_a_column_can_be_the_time_of_the_events(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=re.escape(error)):
             make_source(path, "y", "s", None, 1, Asked(), ts=ts, **options).look(None)
+    path.write_text("a,when,y\n1,31.12.2025,0\n2,,1\n3,1.1.2026,0\n")
+    with pytest.raises(InputError, match=r"line 2: expected a time in .* of --ts, got '31.12.2025', and no time"):
+        make_source(path, "y", "s", None, 1, Asked(), ts="when").look(None)
     with pytest.raises(InputError, match="--ts: it needs --csv FILE"):
         make_source(None, None, None, 100, 1, Asked(), ts="when")
 

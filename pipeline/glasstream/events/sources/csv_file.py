@@ -102,6 +102,8 @@ class CsvFile:
             for place, (name, found) in enumerate(zip(header, deciding, strict=True))
             if name not in self.dropped and name != self.ts
         ]
+        if self.ts is not None:
+            self._expect_times(header.index(self.ts), head)
         if _looks_like_data(self._columns):
             self._tell([csv_notices.data([column.name for column in self._columns])])
         commas = any(column.has_decimal_commas for column in self._columns)
@@ -109,6 +111,23 @@ class CsvFile:
         for column in self._columns:
             self._tell(column.notices(commas=commas, strays=strays))
         return self._look_at_target(task, self._target)
+
+    def _expect_times(self, place: int, head: Sequence[tuple[int, list[str]]]) -> None:
+        """Check that the first rows have a time in the column of `--ts`.
+
+        Raises
+        ------
+        InputError
+            No cell is a time. A column without any cell passes.
+        """
+        found = [(line, row[place]) for line, row in head if row[place].strip()]
+        if found and all(moment(cell.strip()) is None for _, cell in found):
+            line, cell = found[0]
+            raise InputError(
+                f"{self.path}, line {line:,}: expected a time in ISO 8601, such as 2026-01-31T12:00:00Z, or seconds, "
+                f"ms, us or ns since 1970 in the column {self.ts!r} of --ts, got {cell!r:.60}, and no time in the "
+                f"first {len(head):,} rows; convert the column, or name another one"
+            )
 
     def _strays(self) -> Collection[int]:
         """Return the lines that are probably no rows: they have words in all columns of numbers. Report them."""
