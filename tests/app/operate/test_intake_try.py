@@ -416,3 +416,16 @@ def test_events_in_an_array_inside_an_object_are_events() -> None:
 def test_messages_without_the_array_are_rejected(value: Any, says: str) -> None:
     ((_, _, detail),) = tried([value], "intake.records=batch").rejected
     assert detail == says
+
+
+def test_labels_of_another_topic_are_no_missing_target(tmp_path: Path) -> None:
+    file = tmp_path / "orders.jsonl"
+    file.write_bytes(b"".join(orjson.dumps({"order": n, "amount": n % 7}) + b"\n" for n in range(COUNT)))
+    labels = ("intake.labels_topics=paid", "intake.labels_target=paid", "intake.labels_id=order", "intake.id=order")
+    for given, line in (
+        ((), "# target: no field has the name of a target; without one, events have no labels"),
+        (labels, "# target: labels come from labels_topics, which this command does not read"),
+    ):
+        words = ["try", "--file", str(file), *(word for one in given for word in ("--set", one))]
+        found = CliRunner().invoke(command.intake, words, standalone_mode=False)
+        assert line in found.output

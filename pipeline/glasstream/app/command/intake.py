@@ -61,7 +61,10 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
     for line in _lines(chosen, trial.proposal):
         say(f"    {line}")
     if "target" not in trial.proposal and not chosen.target:
-        say("    # target: no field has the name of a target; without one, events have no labels")
+        why = "no field has the name of a target; without one, events have no labels"
+        if chosen.labels_topics is not None:
+            why = "labels come from labels_topics, which this command does not read"
+        say(f"    # target: {why}")
     if trial.left_out:
         say("\nleft out of the features:")
     for name, why in trial.left_out.items():
