@@ -100,7 +100,10 @@ def test_brokers_that_do_not_answer_are_waited_for_and_nothing_is_lost_or_double
             said.extend(health.unready() or "" for health in healths)
             await until(lambda: len(causes) > tried + 3, 180.0)
             await asyncio.to_thread(come_back)
-            await until(lambda: not any(health.unready() for health in healths), 180.0)
+            try:
+                await until(lambda: not any(health.unready() for health in healths), 180.0)
+            except TimeoutError as error:
+                raise AssertionError([health.unready() for health in healths]) from error
             await until(lambda: read_all(bootstrap, f"{prefix}out")[0] == sums, 180.0)
 
         async with running(adding, copies):
