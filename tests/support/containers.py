@@ -273,11 +273,11 @@ def same(name: str, found: list[bytes], wanted: list[bytes]) -> None:
     )
 
 
-def size(image: str) -> None:
+def expect_small(image: str) -> None:
     """Report the size of the image by layer, and fail if it is larger than it may become."""
     history = ["docker", "history", "--no-trunc", "--human=false", "--format", "{{.Size}} {{.CreatedBy}}", image]
-    said = subprocess.run(history, capture_output=True, text=True, check=True).stdout
-    layers = [(int(size), step) for size, _, step in (line.partition(" ") for line in said.splitlines())]
+    lines = subprocess.run(history, capture_output=True, text=True, check=True).stdout.splitlines()
+    layers = [(int(size), step) for size, _, step in (line.partition(" ") for line in lines)]
     total = sum(size for size, _ in layers)
     large = ", ".join(f"{step.split()[1] if step else 'base'} {size / 1e6:.0f}" for size, step in layers if size > 1e6)
     say(f"the image has {total / 1e6:.0f} MB: {large}")
@@ -290,7 +290,7 @@ def check(compose: Compose, rows: int) -> None:
     begun = time.monotonic()
     compose("build")
     say(f"built in {time.monotonic() - begun:.0f} s")
-    size(compose.image)
+    expect_small(compose.image)
     wanted = expected(compose, rows)
     say("without Kafka: " + ", ".join(f"{name} {len(some)}" for name, some in sorted(wanted.items())))
     everything_starts(compose)

@@ -22,7 +22,7 @@ END_OF_TRANSACTION = 1
 
 @dataclass(slots=True)
 class _Run:
-    """What was fetched of one partition and waits."""
+    """Messages of one partition that were fetched and wait for those of other partitions."""
 
     following: int
     """Next offset to fetch."""
@@ -30,10 +30,10 @@ class _Run:
     """When the partition sent a message last, or could not have sent one."""
     messages: list[Message] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
-    """Of each message the latest timestamp until then: the order inside of a partition is never changed."""
+    """For each message, the latest timestamp of the partition so far. So the merge keeps the partition's own order."""
     size: int = 0
     ended: bool = False
-    """Whether everything was fetched."""
+    """Whether the broker had no further message at the last fetch."""
     paused: bool = False
 
     def is_awaited(self, end: int, now: float) -> bool:
