@@ -127,5 +127,5 @@ def test_messages_that_are_fetched_again_or_not_expected_are_left_out() -> None:
     merge, ends = expecting([log])
     assert merge.add(log[1], 0.0) > 0
     assert merge.add(log[0], 0.0) == merge.add(log[1], 0.0) == merge.add(log_of(5, [1])[0], 0.0) == 0
+    assert merge.reach_end((TOPIC, 0)) == 2 and merge.reach_end((TOPIC, 5)) is None
     assert merge.take(ends, 0.0, ALL, ALL) == log[1:]
-    assert merge.drop((TOPIC, 0)) == 2 and merge.drop((TOPIC, 0)) is None

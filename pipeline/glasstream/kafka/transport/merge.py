@@ -68,11 +68,6 @@ class Merge:
         """Iterate over the partitions."""
         return iter(self._runs)
 
-    def drop(self, place: Place) -> int | None:
-        """Forget a partition. Return the next offset to fetch, or None if it was not expected."""
-        run = self._runs.pop(place, None)
-        return None if run is None else run.following
-
     def add(self, message: Message, now: float) -> int:
         """Add a message, and return its size in bytes; 0 if it is not expected."""
         run = self._runs.get((message.topic, message.partition))
@@ -88,10 +83,13 @@ class Merge:
         run.size += size
         return size
 
-    def reach_end(self, place: Place) -> None:
-        """Note that a partition has no further messages now."""
-        if place in self._runs:
-            self._runs[place].ended = True
+    def reach_end(self, place: Place) -> int | None:
+        """Note that a partition gives no further messages now. Return the next offset; None if it is not expected."""
+        run = self._runs.get(place)
+        if run is None:
+            return None
+        run.ended = True
+        return run.following
 
     def take(self, ends: Mapping[Place, int], now: float, count: int, size: int) -> list[Message]:
         """Remove and return messages whose order is known.

@@ -444,7 +444,7 @@ class Relay:
             self._merge.reach_end(place)
             return
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
-            position = self._merge.drop(place)
+            position = self._merge.reach_end(place)  # what was fetched before is processed
             if position is not None:
                 self._stall(place, f"the broker does not have offset {position} any more")
             return
