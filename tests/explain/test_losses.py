@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from glasstream.base.errors import SettingsError
 from glasstream.events.admission import Task
-from glasstream.explain.losses import CLIP, DEFAULT, LOSSES, CustomLoss, loss_for, loss_one, losses, with_classes
+from glasstream.explain.losses import (
+    CLIP, DEFAULT, LOSSES, ROUNDED, CustomLoss, loss_for, loss_one, losses, rounding, with_classes,
+)  # fmt: skip
 from glasstream.explain.pfi import contributions
 from tests.support.function_predictor import FunctionPredictor
 
@@ -53,6 +55,16 @@ def test_regression_losses_are_what_they_are_defined_to_be(events: list[tuple[fl
         wanted = [abs(value - target) ** power for value, target in events]
         assert losses(name, values[:, None], nobody, targets) == pytest.approx(wanted, rel=1e-12)
         assert [loss_one(name, None, None, *event) for event in events] == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_rounding_is_the_loss_of_a_prediction_that_is_right_but_for_the_last_digits(name: str) -> None:
+    if LOSSES[name] is Task.CLASSIFICATION:
+        said, targets = np.array([[1.0 - ROUNDED, ROUNDED]] * 2), np.zeros(2)
+    else:
+        targets = np.array([-3e5, 7.0])
+        said = (targets * (1.0 + ROUNDED))[:, np.newaxis]
+    assert losses(name, said, np.zeros(2, np.int64), targets) == pytest.approx(rounding(name, targets), rel=0.02)
 
 
 @pytest.mark.parametrize("name", CLASSIFICATION)

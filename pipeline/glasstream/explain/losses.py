@@ -30,6 +30,9 @@ from glasstream.events.admission import Task
 CLIP = 1e-15
 """Smallest probability that cross-entropy sees: the cost of a certain error is 34.5 instead of infinite."""
 
+ROUNDED = 64 * 2.0**-52
+"""Largest error of a right probability, and relative error of a right number, that rounding of a model's sums makes."""
+
 LOSSES: Mapping[str, Task] = {
     "zero_one": Task.CLASSIFICATION,
     "cross_entropy": Task.CLASSIFICATION,
@@ -182,6 +185,22 @@ def loss_one(
         error = probability - (1.0 if key == target else 0.0)
         total += error * error
     return total
+
+
+def rounding(name: str, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (n,) the largest loss of right predictions that differ from the targets only by `ROUNDED`.
+
+    It is 0 for ``zero_one``, and for custom losses, whose scale is not known. The parameters are those of `losses`.
+    """
+    if name == "brier":
+        return np.full(len(targets), 2.0 * ROUNDED**2)
+    if name == "cross_entropy":
+        return np.full(len(targets), ROUNDED)
+    if name == "absolute":
+        return np.abs(ROUNDED * targets)
+    if name == "squared":
+        return np.asarray((ROUNDED * targets) ** 2)
+    return np.zeros(len(targets))
 
 
 def losses(

@@ -11,6 +11,8 @@ import pytest
 from glasstream.base.errors import FrameError
 from glasstream.detect.incidents.series import sampled_rows
 from glasstream.detect.incidents.watch import IncidentWatch, Rows
+from glasstream.events.admission import Task
+from glasstream.explain.losses import LOSSES, rounding
 from glasstream_topics import frames
 from glasstream_topics.incidents import Incident, encode
 from glasstream_topics.record import refuse_non_finite
@@ -104,6 +106,22 @@ def _narrow(rows: Rows, width: int) -> Rows:
         inputs=rows.inputs[:, :width],
         importance=rows.importance[:, :width],
     )
+
+
+@pytest.mark.parametrize("name", ["brier", "cross_entropy", "absolute", "squared"])
+@pytest.mark.parametrize(("times", "found"), [(1.0, 0), (1e6, 1)], ids=["rounding", "small"])
+def test_losses_of_a_model_that_is_always_right_are_no_evidence(name: str, times: float, found: int) -> None:
+    """Its losses are what rounding makes of 0. Tests that look at ranks and at ratios would find them telling."""
+    stream, draws = Stream(3), np.random.default_rng(3)
+    classes = ["no", "yes"] if LOSSES[name] is Task.CLASSIFICATION else []
+    targets = stream.target if classes else draws.normal(1e5, 1e3, ROWS)
+    largest = times * float(rounding(name, targets).min())
+    stream.loss = largest * draws.uniform(0.05, 0.1, ROWS)
+    stream.loss[AT:] *= 10.0
+    stream.importance = stream.loss[:, np.newaxis] * draws.uniform(-1.0, 1.0, (ROWS, len(NAMES)))
+    rows = stream.rows()._replace(loss_name=name, target=targets, classes=classes)
+    incidents = [one for one in IncidentWatch("s", 0, 7, 0.5).update(rows) if one.status == "open"]
+    assert len(incidents) == found, [one.summary for one in incidents]
 
 
 def test_a_stream_without_importance_is_watched() -> None:

@@ -38,6 +38,7 @@ from glasstream.detect.incidents.watching import until_due, watched
 from glasstream.detect.incidents.where import Of, locate
 from glasstream.detect.incidents.where import Sample as Around
 from glasstream.events.features import NAMED_SLOTS, Kind
+from glasstream.explain.losses import rounding
 from glasstream_topics.incidents import UNLABELLED, Advice, Affected, Evidence, Incident, Onset, Where
 from glasstream_topics.watching import Watching
 
@@ -189,6 +190,8 @@ class IncidentWatch:
         levels[:, 0] = rows.loss
         if rows.importance is not None:
             levels[:, 1 : 1 + rows.importance.shape[1]] = rows.importance
+        if self.labelled:  # or the noise of a model that is always right would be evidence
+            levels[np.abs(levels) <= rounding(rows.loss_name, rows.target)[:, np.newaxis]] = 0.0
         times = [NO_TIME if time is None else time for time in rows.times or [None] * len(values)]
         events = np.column_stack([rows.seqs, np.array(times, np.int64)])
         # blocks may hold names of further features, depending on where they are cut
