@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 from glasstream.base.errors import SettingsError
 from glasstream.events.admission import Task
 from glasstream.explain.losses import (
-    CLIP, DEFAULT, LOSSES, ROUNDED, CustomLoss, loss_for, loss_one, losses, rounding, with_classes,
-)  # fmt: skip
+    CLIP,
+    DEFAULT,
+    LOSSES,
+    ROUNDED,
+    CustomLoss,
+    loss_for,
+    loss_one,
+    losses,
+    rounding,
+    with_classes,
+)
 from glasstream.explain.pfi import contributions
 from tests.support.function_predictor import FunctionPredictor
 

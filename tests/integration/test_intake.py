@@ -174,7 +174,9 @@ def test_two_workers_share_the_partitions_and_try_writes_nothing(
         assert mine == numbers
 
 
-def test_events_and_labels_of_one_topic(deploy: Callable[..., Deployment], kafka: str, prefix: str) -> None:
+def test_events_and_labels_of_one_topic(
+    deploy: Callable[..., Deployment], kafka: str, prefix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Only a broker refuses a topic that is subscribed to twice."""
     source = f"{prefix}bank"
     make_topics(kafka, {source: 1})
@@ -186,11 +188,15 @@ def test_events_and_labels_of_one_topic(deploy: Callable[..., Deployment], kafka
         ):
             producer.produce(source, orjson.dumps(document), partition=0)
     producer.flush(60)
-    deployment = deploy(
+    mapping = [
         f"intake.topics={source}", "intake.where=kind=request", "intake.id=no", "intake.stream==bank",
         f"intake.labels_topics={source}", "intake.labels_where=kind=outcome", "intake.labels_id=no",
-        "intake.labels_target=paid", "topics.events=1",
-    )  # fmt: skip
+        "intake.labels_target=paid",
+    ]  # fmt: skip
+    words = [word for one in mapping for word in ("--set", one)]
+    cli.main(["intake", "try", "--broker", kafka, "--prefix", prefix, *words], standalone_mode=False)
+    assert "labels: 20, of which 20 belong to these events" in capsys.readouterr().out
+    deployment = deploy(*mapping, "topics.events=1")
     deployment.start("intake")
 
     def arrived() -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from glasstream.app.operate.intake import Trial, attempt, judge
 from glasstream.base.errors import InputError
 from glasstream.events.mapping.settings import IntakeSettings
 from glasstream.events.message import Message
+from glasstream.flow.settings import Settings
 
 COUNT = 60
 chance = random.Random(7)
@@ -424,8 +425,29 @@ def test_labels_of_another_topic_are_no_missing_target(tmp_path: Path) -> None:
     labels = ("intake.labels_topics=paid", "intake.labels_target=paid", "intake.labels_id=order", "intake.id=order")
     for given, line in (
         ((), "# target: no field has the name of a target; without one, events have no labels"),
-        (labels, "# target: labels come from labels_topics, which this command does not read"),
+        (labels, "# target: labels come from labels_topics"),
     ):
         words = ["try", "--file", str(file), *(word for one in given for word in ("--set", one))]
         found = CliRunner().invoke(command.intake, words, standalone_mode=False)
-        assert line in found.output
+        assert line in found.output and "labels: " not in found.output  # the file has only events
+
+
+@pytest.mark.parametrize(("of_label", "belonging"), [(lambda n: n // 2, COUNT), (lambda n: f"no. {n}", 0)])
+def test_labels_of_another_topic_are_tried_with_the_events(
+    of_label: Callable[[int], Any], belonging: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def messages(_: Settings, name: str, count: int) -> list[Message]:
+        orders = [{"order": n, "amount": n % 7} for n in range(COUNT)]
+        outcomes = [{"of": {"order": of_label(n)}, "paid": "yes", "amount": "text"} for n in range(COUNT)]
+        sent = {"orders": orders, "paid": [*outcomes, {"paid": "no"}]}[name]
+        return [Message(name, 0, n, None, orjson.dumps(one), 0) for n, one in enumerate(sent[:count])]
+
+    monkeypatch.setattr("glasstream.app.operate.intake._sample", messages)
+    monkeypatch.setattr("glasstream.app.command.expect.expect_broker", lambda settings: None)
+    given = ("topics=orders", "id=order", "labels_topics=paid", "labels_id=/of/order", "labels_target=paid")
+    words = ["try", *(word for one in given for word in ("--set", f"intake.{one}"))]
+    said = CliRunner().invoke(command.intake, words, standalone_mode=False).output
+    assert f"{COUNT} messages with {COUNT} documents" in said and f"events: {COUNT}\n    orders: " in said
+    assert f"labels: {COUNT}, of which {belonging} belong to these events\n    orders: " in said
+    assert ("raise --messages" in said) == (belonging == 0)
+    assert f"rejected: 1\n    paid[0]@{COUNT}: " in said

@@ -29,7 +29,7 @@ def intake() -> None:
 
 
 @intake.command(name="try", short_help="Try the mapping of messages to events.")
-@click.option("--topic", help="Full name of the topic. It sets intake.topics.")
+@click.option("--topic", help="Full name of the topic; several are separated by commas. It sets intake.topics.")
 @click.option(
     "--file",
     type=click.Path(path_type=Path),
@@ -44,6 +44,7 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
     """Try the mapping of the intake on the newest messages of a topic, and propose settings. Write nothing.
 
     The command lists the fields of the messages, proposes a mapping, and shows five events and what would be rejected.
+    If intake.labels_topics is set, it also shows five labels, and how many belong to the events.
     """
     from glasstream.app.command.expect import expect_broker
     from glasstream.app.operate.intake import attempt
@@ -63,7 +64,7 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
     if "target" not in trial.proposal and not chosen.target:
         why = "no field has the name of a target; without one, events have no labels"
         if chosen.labels_topics is not None:
-            why = "labels come from labels_topics, which this command does not read"
+            why = "labels come from labels_topics"
         say(f"    # target: {why}")
     if trial.left_out:
         say("\nleft out of the features:")
@@ -78,6 +79,15 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
     say(f"\nevents: {trial.made:,}")
     for stream, event in trial.events:
         say(f"    {stream}: {event}")
+    if trial.labels_made or (chosen.labels_topics is not None and file is None):
+        say(f"\nlabels: {trial.labels_made:,}, of which {trial.belonging:,} belong to these events")
+        for stream, label in trial.labels:
+            say(f"    {stream}: {label}")
+        if trial.labels_made and not trial.belonging:
+            say(
+                "    Compare streams and ids with those of the events. If they are alike, these labels belong to "
+                "earlier events: raise --messages"
+            )
     say(f"\nrejected: {len(trial.rejected):,}")
     for reason, place, detail in trial.rejected[:_REJECTED]:
         say(f"    {place}: {reason}: {detail}")

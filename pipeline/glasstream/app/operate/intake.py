@@ -54,6 +54,12 @@ class Trial:
         The first events with their streams, as JSON.
     made
         Number of events.
+    labels
+        The first labels with their streams, as JSON.
+    labels_made
+        Number of labels.
+    belonging
+        Number of labels that belong to one of the events.
     rejected
         Reason, position and detail of each rejected message.
     """
@@ -67,16 +73,19 @@ class Trial:
     doubts: list[str] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
     made: int = 0
+    labels: list[tuple[str, str]] = field(default_factory=list)
+    labels_made: int = 0
+    belonging: int = 0
     rejected: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 def attempt(settings: Settings, count: int, file: Path | None = None) -> Trial:
-    """Read up to `count` messages of each topic of `intake.topics`, and return what the intake would do with them.
+    """Read up to `count` messages of each topic of the intake, and return what it would do with them.
 
     Parameters
     ----------
     file
-        File with a message on each line, to read in place of the topics.
+        File with a message on each line, to read in place of the topics with events. No labels are read then.
 
     Raises
     ------
@@ -92,10 +101,11 @@ def attempt(settings: Settings, count: int, file: Path | None = None) -> Trial:
         raise InputError("--topic: expected the name of a topic, got none; or set intake.topics")
     intake.expect_usable(settings.prefix)
     if file is None:
-        messages = [message for name in intake.sources for message in _sample(settings, name, count)]
+        names = (*intake.sources, *intake.labels_sources)
+        messages = [message for name in dict.fromkeys(names) for message in _sample(settings, name, count)]
     else:
         messages = _lines(file, intake.sources[0], count)
-    if not messages:
+    if not any(message.topic in intake.sources for message in messages):
         raise InputError(
             f"expected messages on {file or ', '.join(intake.sources)}, found none; send some, and try again"
         )
@@ -112,12 +122,13 @@ def judge(settings: Settings, messages: Sequence[Message], environment: Mapping[
     """
     intake = settings.intake
     make = format_maker(intake, environment)
-    trial = Trial(messages=len(messages))
-    documents, _ = _documents(make(intake.format), messages)
+    with_events = [message for message in messages if message.topic in intake.sources]
+    trial = Trial(messages=len(with_events))
+    documents, _ = _documents(make(intake.format), with_events)
     where = parse_conditions(intake.where)
     documents = [one for one in documents if all(condition.holds(one) for condition in where)]
     if intake.format == "json" and intake.records is None and not documents:
-        lines, wrong = _documents(make("json-lines"), messages)
+        lines, wrong = _documents(make("json-lines"), with_events)
         if lines and not wrong:
             trial.proposal["format"], documents = "json-lines", lines
     trial.documents = len(documents)
@@ -205,13 +216,22 @@ def _sample(settings: Settings, name: str, count: int) -> list[Message]:
 
 def _show(trial: Trial, stage: Intake, messages: Sequence[Message], settings: Settings) -> None:
     name = settings.prefix + events.TOPIC.name
+    ids: set[tuple[str, Any]] = set()
+    labelled: list[tuple[str, Any]] = []
     for record in stage.handle(messages):
-        if record.topic == name:
-            content = orjson.loads(record.value or b"")
-            elements = content if isinstance(content, list) else [content]
-            trial.made += len(elements)
-            for element in elements[: _SHOWN - len(trial.events)]:
-                trial.events.append(((record.key or b"").decode(), orjson.dumps(element).decode()))
-        else:
+        if record.topic != name:
             said = events_dead.decode(record.headers)
             trial.rejected.append((said.reason, f"{said.topic}[{said.partition}]@{said.offset}", said.detail))
+            continue
+        stream, content = (record.key or b"").decode(), orjson.loads(record.value or b"")
+        for element in content if isinstance(content, list) else [content]:
+            is_event = "x" in element
+            shown = trial.events if is_event else trial.labels
+            if len(shown) < _SHOWN:
+                shown.append((stream, orjson.dumps(element).decode()))
+            if is_event:
+                ids.add((stream, element["id"]))
+            else:
+                labelled.append((stream, element["id"]))
+            trial.made += is_event
+    trial.labels_made, trial.belonging = len(labelled), sum(one in ids for one in labelled)
