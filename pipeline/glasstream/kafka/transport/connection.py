@@ -2,12 +2,13 @@
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from glasstream.base.errors import SettingsError
@@ -29,6 +30,9 @@ SOCKET_TIMEOUT_MS = 15_000
 
 #: Seconds of one poll of a producer, at most 0.2: a longer poll of the client goes on after a fatal error.
 POLL_SECONDS = 0.1
+
+#: Seconds to wait until a consumer has closed.
+CLOSE_SECONDS = 5.0
 
 #: Milliseconds that a leader may wait for its followers before it answers a producer. The producer then tries again.
 ACKNOWLEDGE_MS = 10_000
@@ -114,6 +118,18 @@ def drain(producer: Producer, seconds: float) -> None:
     while len(producer) and time.monotonic() < until:
         with contextlib.suppress(KafkaException):
             producer.poll(POLL_SECONDS)
+
+
+def close(consumer: Consumer) -> threading.Thread:
+    """Close a member of a group, and wait for a limited time. Return the thread in which it closes.
+
+    While brokers are away that takes long, and of a client that has lost its session librdkafka sometimes never
+    returns from it.
+    """
+    thread = threading.Thread(target=consumer.close, name="closing", daemon=True)
+    thread.start()
+    thread.join(CLOSE_SECONDS)
+    return thread
 
 
 def connection(settings: Settings) -> Connection:

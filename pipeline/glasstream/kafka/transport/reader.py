@@ -10,7 +10,8 @@ all partitions again, each at its next offset: librdkafka then delivers nothing 
 Only this thread calls the client: a lock of the client keeps other threads waiting while one reads.
 
 A client that has lost its session cannot rejoin under a static name: requests which it had begun go on without its
-member id, and the group takes them for those of a replaced worker. Therefore a new client joins in its place.
+member id, and the group takes them for those of a replaced worker. Therefore a new client joins in its place, even if
+the former one has not closed yet.
 """
 
 import logging
@@ -19,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from confluent_kafka import (
@@ -33,7 +35,7 @@ from faust.types import TP
 
 from glasstream.base.errors import BrokerError, FencedError, UnavailableError
 from glasstream.events.message import Message
-from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.connection import Connection, close
 from glasstream.kafka.transport.input_topic import LIMIT
 from glasstream.kafka.transport.options import StageOptions
 from glasstream.kafka.transport.records import received
@@ -62,6 +64,8 @@ _BACKOFF_MS: Final = 10
 _PAUSED_POLL: Final = 0.01
 """Seconds until a released partition is noticed."""
 _LEFT: Final = "the worker has left its group"
+_MOST_UNCLOSED: Final = 20
+"""Most clients that may be closing. One that hangs keeps threads and memory until the worker ends."""
 _LEAVING: Final = 1.0
 """Seconds that a stop waits until the group has let the worker go."""
 _NEVER_MS: Final = 86_400_000
@@ -122,6 +126,9 @@ class Reader:
         self._shared: frozenset[TP] = frozenset()
         #: Next offset to hand over of each partition that is read. None: the first that the broker keeps.
         self._next: dict[TP, int | None] = {}
+        #: The client of which callbacks count; None while there is none.
+        self._client: Any = None
+        self._unclosed: list[threading.Thread] = []
         self._commands: deque[tuple[Callable[[Consumer], None], Future[Any]]] = deque()
         self._ended = False
         self._commits: deque[Future[bool]] = deque()
@@ -194,12 +201,6 @@ class Reader:
 
         return self._command(run, committed)
 
-    def _on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
-        if error is not None:
-            log.debug("offsets were not committed: %s", error.str())
-        if self._commits:
-            _give(self._commits.popleft(), error is None and all(one.error is None for one in partitions))
-
     def _command(self, run: Callable[[Consumer], None], done: "Future[Result]") -> "Future[Result]":
         """Let the thread run something that ends with a result. A thread that has ended gives UnavailableError."""
         with self._changed:
@@ -249,8 +250,9 @@ class Reader:
 
     def _be_member(self) -> None:
         """Read with one client, until the worker stops or the client has lost its session."""
-        self._lost = False
-        consumer = Consumer({**self._settings, "on_commit": self._on_commit})
+        self._lost = left = False
+        self._commits = deque()
+        consumer = self._client = Consumer({**self._settings, "on_commit": partial(_on_commit, self._commits)})
         try:
             consumer.subscribe(
                 self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
@@ -259,14 +261,31 @@ class Reader:
                 self._serve(consumer)
             if not self._lost:
                 self._leave(consumer)
+                left = True
         except KafkaException as error:
             if self.member or error.args[0].code() not in _AFTER_A_LOSS:
                 raise
             self._note_refusal(", ".join(self._topics), error.args[0])
         finally:
-            consumer.close()
+            if left:
+                consumer.close()
+            else:
+                self._client = None
             while self._commits:
                 _give(self._commits.popleft(), False)
+            if not left:
+                self._give_up(consumer)
+
+    def _give_up(self, consumer: Consumer) -> None:
+        """Close a client of which no callback counts any more."""
+        thread = close(consumer)
+        self._unclosed = [one for one in (*self._unclosed, thread) if one.is_alive()]
+        if thread.is_alive():
+            log.info("%s: the former client has not closed yet; going on with another", ", ".join(self._topics))
+        if len(self._unclosed) > _MOST_UNCLOSED:
+            raise BrokerError(
+                f"{len(self._unclosed)} former clients of this worker do not close; start the worker again"
+            )
 
     def _leave(self, consumer: Consumer) -> None:
         """Leave the group, so that others need not wait for the session. To close alone keeps a static member."""
@@ -356,7 +375,16 @@ class Reader:
             self._assign(consumer)
         return [Batch(place, beginning[place], self._generation, records) for place, records in found.items()]
 
+    def _is_former(self, consumer: Consumer) -> bool:
+        """Return whether a client was given up. Then it gives back its partitions, and nothing is told."""
+        if consumer is self._client:
+            return False
+        consumer.unassign()
+        return True
+
     def _on_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        if self._is_former(consumer):
+            return
         self._forget()
         if partitions:
             self.refusal = None
@@ -368,6 +396,8 @@ class Reader:
         self._listener.assigned(set(self._shared), self._generation)
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        if self._is_former(consumer):
+            return
         self._forget()
         self.member = ""
         if not self._stopping.is_set():
@@ -377,6 +407,8 @@ class Reader:
         consumer.unassign()
 
     def _on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        if self._is_former(consumer):
+            return
         self._lost = True
         log.info(
             "%s: no answer from the coordinator of the group within a session; joining it again",
@@ -469,6 +501,14 @@ def _of_ours(error: Exception, topics: Sequence[str]) -> Exception:
     if heals(cause):
         return UnavailableError(f"cannot read {', '.join(topics)}: {cause.str()}")
     return BrokerError(f"cannot read {', '.join(topics)}: {cause.str()}")
+
+
+def _on_commit(commits: deque["Future[bool]"], error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+    """Give the oldest commit of a client its result."""
+    if error is not None:
+        log.debug("offsets were not committed: %s", error.str())
+    if commits:
+        _give(commits.popleft(), error is None and all(one.error is None for one in partitions))
 
 
 def _give(future: "Future[Result]", result: Result) -> None:

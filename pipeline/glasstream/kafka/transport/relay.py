@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from glasstream.base.errors import BrokerError, TopicError, UnavailableError
 from glasstream.events.message import Message
 from glasstream.kafka.health.steps import Steps
-from glasstream.kafka.transport.connection import Connection
+from glasstream.kafka.transport.connection import Connection, close
 from glasstream.kafka.transport.group import GroupWatch, Look, View
 from glasstream.kafka.transport.input_topic import TopicIdentity
 from glasstream.kafka.transport.merge import Merge, Place
@@ -288,7 +288,7 @@ class Relay:
             raise BrokerError(f"cannot read {', '.join(self.inputs)}: {error.args[0].str()}") from error
         finally:
             producer.close()
-            consumer.close()
+            close(consumer)
 
     def _open(self) -> TransactionalProducer:
         producer = TransactionalProducer(

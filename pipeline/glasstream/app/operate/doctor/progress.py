@@ -203,5 +203,5 @@ def _dead(settings: Settings) -> list[Finding]:
     do = "count them by reason with `glasstream dead list`; fix the cause and run `dead replay`"
     if newest.topic not in own_topics(settings):
         do = f"count them by reason with `glasstream dead list`; fix the cause and send them to {newest.topic} again"
-    text = f"about {total:,}, the newest of {newest.topic}[{newest.partition}]@{newest.offset}: {newest.reason}: "
+    text = f"up to {total:,}, the newest of {newest.topic}[{newest.partition}]@{newest.offset}: {newest.reason}: "
     return [warn("dead letters", text + newest.detail, do)]
