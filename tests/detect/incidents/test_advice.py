@@ -23,6 +23,9 @@ BROKEN, MOVED = Affected("a", "constant"), Affected("b", "shifted")
 @pytest.mark.parametrize(
     ("of", "status", "recovered", "labelled", "learns", "rows", "action"),
     [
+        (judgement("data_moved", MOVED, worse=False), "normal", None, True, False, 2_100, "retrain"),
+        (judgement("data_moved", MOVED, worse=False), "open", None, True, False, 150, "none"),
+        (judgement("data_moved", MOVED, worse=False), "normal", None, True, True, 2_100, "none"),
         (judgement("feature_broken", BROKEN, MOVED), "open", None, True, True, 150, "fix_input"),
         (judgement("feature_broken", BROKEN), "open", None, False, True, 150, "fix_input"),
         (judgement("feature_broken", BROKEN), "over", None, True, True, 900, "none"),
@@ -43,15 +46,21 @@ BROKEN, MOVED = Affected("a", "constant"), Affected("b", "shifted")
 def test_the_table(
     of: Judgement, status: str, recovered: float | None, labelled: bool, learns: bool, rows: int, action: str
 ) -> None:
-    advice = advise(of, status, recovered, labelled=labelled, learns=learns, rows=rows)
+    advice = advise(of, status, recovered, (0.1, 0.2), labelled=labelled, learns=learns, rows=rows)
     assert (advice.action, advice.recovered) == (action, recovered)
     assert advice.features == (["a"] if action == "fix_input" else [])
     assert advice.action in ACTIONS
 
 
+@pytest.mark.parametrize("losses", [(0.1, 0.109), (None, 0.2), (0.1, None)])
+def test_a_loss_that_is_hardly_higher_needs_no_other_model(losses: tuple[float | None, float | None]) -> None:
+    moved = judgement("data_moved", MOVED, worse=False)
+    assert advise(moved, "normal", None, losses, labelled=True, learns=False, rows=2_100).action == "none"
+
+
 def test_a_pushed_model_that_is_worse_is_to_be_replaced() -> None:
     means = ((0.1, 0.2), (0.1, 0.101), (0.2, 0.1), (0.1, None))
-    assert [of_model(*one).action for one in means] == ["retrain", "none", "none", "wait"]
+    assert [of_model(one).action for one in means] == ["retrain", "none", "none", "wait"]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -9,7 +9,7 @@ from glasstream.detect.incidents.verdict import BROKEN, Judgement
 from glasstream_topics.incidents import Advice, Incident
 
 _HARMED: Final = 1.1
-"""How many times the loss before is the loss of a pushed model that is worse."""
+"""How many times the loss before is the loss of a model that is worse, although no test says so."""
 _RECOVERED: Final = 0.5
 """Part of the rise of the loss from which on a model that learns is adapting."""
 
@@ -18,8 +18,19 @@ _EXPLAINED: Final = frozenset(("data_moved", "labels_shifted"))
 """Verdicts in which the loss is that which is expected for such rows."""
 
 
+Losses = tuple[float | None, float | None]
+"""Mean losses before a row and since; None if not known."""
+
+
 def advise(
-    judgement: Judgement, status: str, recovered: float | None, *, labelled: bool, learns: bool, rows: int
+    judgement: Judgement,
+    status: str,
+    recovered: float | None,
+    losses: Losses,
+    *,
+    labelled: bool,
+    learns: bool,
+    rows: int,
 ) -> Advice:
     """Return what to do about an incident.
 
@@ -27,6 +38,8 @@ def advise(
     ----------
     recovered
         Part of the rise of the loss that has been recovered; None if that is not known.
+    losses
+        Those of the onset.
     labelled
         Whether the incident is about rows with labels.
     learns
@@ -43,7 +56,11 @@ def advise(
         action = "fix_input"
     elif not labelled:
         action = "wait"
-    elif not judgement.worse or (judgement.verdict in _EXPLAINED and judgement.rule == "same"):
+    elif judgement.verdict in _EXPLAINED and judgement.rule == "same":
+        action = "none"
+    elif status == "normal" and not learns and _harmed(losses):
+        action = "retrain"
+    elif not judgement.worse:
         action = "none"
     elif judgement.verdict in _EXPLAINED:
         action = "wait"
@@ -56,11 +73,16 @@ def advise(
     return Advice(action, suspects if action == "fix_input" else [], recovered)
 
 
-def of_model(before: float | None, after: float | None) -> Advice:
-    """Return what to do about a model that was pushed, given the mean losses before and since; None if not known."""
-    if before is None or after is None:
+def _harmed(losses: Losses) -> bool:
+    before, after = losses
+    return before is not None and after is not None and after > _HARMED * before
+
+
+def of_model(losses: Losses) -> Advice:
+    """Return what to do about a model that was pushed, given the losses of its first row."""
+    if None in losses:
         return Advice("wait", [], None)
-    return Advice("retrain" if after > _HARMED * before else "none", [], None)
+    return Advice("retrain" if _harmed(losses) else "none", [], None)
 
 
 def replaced(incident: Incident) -> Incident:

@@ -342,7 +342,7 @@ class IncidentWatch:
             loss_after=one.loss_after,
             summary=of_replacement(one.onset, now.loss_name, one.loss_before, one.loss_after, more, less),
             evidence=evidence,
-            advice=of_model(one.loss_before, one.loss_after if one.due else None),
+            advice=of_model((one.loss_before, one.loss_after if one.due else None)),
         )
 
     def _muted(self) -> Collection[Name]:
@@ -451,8 +451,8 @@ class IncidentWatch:
             rule="unknown",
         )
         rows = 0 if status == "open" else JUDGED_AGAIN  # until then, a model that learns may adapt
-        advice = advise(judgement, status, None, labelled=True, learns=self.learns, rows=rows)
         losses = self.losses.means(onset.row)
+        advice = advise(judgement, status, None, losses, labelled=True, learns=self.learns, rows=rows)
         return self._published(status, rise.number, judgement, now, onset, losses, rise.where, advice)
 
     def _end_local(self, now: _Now) -> Iterator[Incident]:
@@ -552,11 +552,11 @@ class IncidentWatch:
         newly = [self.names[slot] for slot in muted]
         before, onset = one.before, one.onset
         recovered = self.losses.recovered(one.onset.row, before) if self.labelled and judgement.worse else None
-        advice = advise(judgement, status, recovered, labelled=self.labelled, learns=self.learns, rows=one.rows)
+        losses = (before, after) if self.labelled else (None, None)
+        advice = advise(judgement, status, recovered, losses, labelled=self.labelled, learns=self.learns, rows=one.rows)
         if not self.labelled:
             judgement, onset = _by_events(judgement, onset, now)
-            before, after = None, None
-        return self._published(status, one.number, judgement, now, onset, (before, after), one.where, advice, newly)
+        return self._published(status, one.number, judgement, now, onset, losses, one.where, advice, newly)
 
     def _published(
         self,
