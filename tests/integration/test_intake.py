@@ -12,6 +12,9 @@ import pytest
 from confluent_kafka import Producer
 
 from glasstream.app.command.cli import cli
+from glasstream.app.configuration import load
+from glasstream.app.operate.intake import attempt
+from glasstream.base.errors import TopicError
 from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.progress import watermarks
 from glasstream_topics import events, events_dead
@@ -172,6 +175,28 @@ def test_two_workers_share_the_partitions_and_try_writes_nothing(
     for (partition, stream), numbers in shop.sent.items():
         mine = [one["x"]["n"] for one in found[stream] if f"[{partition}]@" in one["id"]]
         assert mine == numbers
+
+
+def test_a_trial_is_of_the_newest_messages(kafka: str, prefix: str) -> None:
+    """Only a broker's transactions take offsets of their own."""
+    source, count = f"{prefix}orders", 900
+    make_topics(kafka, {source: 3})
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": source})
+    producer.init_transactions(30)
+    begin = int(time.time() * 1000) - count
+    for first in range(0, count, 30):
+        producer.begin_transaction()
+        for n in range(first, first + 30):
+            producer.produce(
+                source, orjson.dumps({"n": n, "a": n % 7, "y": n % 2}), partition=n % 3, timestamp=begin + n
+            )
+        producer.commit_transaction(30)
+    settings = {"broker": kafka, "prefix": prefix, "intake.topics": source, "intake.id": "n"}
+    trial = attempt(load(assignments=[f"{name}={value}" for name, value in settings.items()]), 300)
+    assert (trial.made, trial.rejected) == (300, [])
+    assert [orjson.loads(event)["id"] for _, event in trial.events] == [*range(600, 605)]
+    with pytest.raises(TopicError, match=rf"intake\.topics: expected a topic that exists .*\(there is .*{source}"):
+        attempt(load(assignments=[f"broker={kafka}", f"intake.topics={source}s"]), 300)
 
 
 def test_events_and_labels_of_one_topic(

@@ -424,7 +424,7 @@ def test_labels_of_another_topic_are_no_missing_target(tmp_path: Path) -> None:
     file.write_bytes(b"".join(orjson.dumps({"order": n, "amount": n % 7}) + b"\n" for n in range(COUNT)))
     labels = ("intake.labels_topics=paid", "intake.labels_target=paid", "intake.labels_id=order", "intake.id=order")
     for given, line in (
-        ((), "# target: no field has the name of a target; without one, events have no labels"),
+        ((), "# target: no field has the name of a target; without one, events have no labels, unless labels_topics"),
         (labels, "# target: labels come from labels_topics"),
     ):
         words = ["try", "--file", str(file), *(word for one in given for word in ("--set", one))]

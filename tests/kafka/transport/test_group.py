@@ -1,5 +1,6 @@
 """Conclusions from what the brokers report about the topics and the group."""
 
+import re
 from collections.abc import Mapping
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -27,6 +28,13 @@ def test_a_partition_that_nobody_owns_is_told_when_two_looks_agree() -> None:
     assert view.unready is not None and "partition 1 of in has no owner in the group group" in view.unready
     view.see(look({0: "a", 1: "b"}))
     assert view.unready is None
+
+
+def test_a_worker_whose_partitions_were_taken_back_is_told_from_one_that_starts() -> None:
+    view = View("group", "in")
+    assert "has not taken over its partitions yet" in view.unsettled
+    view.release()
+    assert re.search(r"took back the partitions of this worker at \d\d:\d\d:\d\d", view.unsettled)
 
 
 def test_a_group_that_rebalances_or_cannot_be_asked_is_not_taken_for_one_without_owners() -> None:

@@ -58,11 +58,12 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
     say(f"{trial.messages:,} messages with {trial.documents:,} documents")
     console.print(_table(trial))
     chosen = settings.intake
-    say("\nsettings (a line that begins with # is a default):\n\n    [intake]")
+    say("\nsettings (a line that begins with # is a default; proposals count once they are in your file of settings):")
+    say("\n    [intake]")
     for line in _lines(chosen, trial.proposal):
         say(f"    {line}")
     if "target" not in trial.proposal and not chosen.target:
-        why = "no field has the name of a target; without one, events have no labels"
+        why = "no field has the name of a target; without one, events have no labels, unless labels_topics names theirs"
         if chosen.labels_topics is not None:
             why = "labels come from labels_topics"
         say(f"    # target: {why}")
@@ -83,7 +84,7 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
         say(f"\nlabels: {trial.labels_made:,}, of which {trial.belonging:,} belong to these events")
         for stream, label in trial.labels:
             say(f"    {stream}: {label}")
-        if trial.labels_made and not trial.belonging:
+        if trial.made and trial.labels_made and not trial.belonging:
             say(
                 "    Compare streams and ids with those of the events. If they are alike, these labels belong to "
                 "earlier events: raise --messages"

@@ -1,8 +1,10 @@
 """Try the intake on messages of a topic: propose settings, and show the events that it would make. Write nothing."""
 
 import os
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,13 @@ from glasstream.events.mapping.mapper import Mapping as EventMapping
 from glasstream.events.mapping.mapper import event_rules, make_kinds
 from glasstream.events.mapping.misfit import Misfit
 from glasstream.events.mapping.proposal import FieldOfSample, doubts, fields_of, mixtures, proposal
+from glasstream.events.mapping.settings import IntakeSettings
 from glasstream.events.mapping.unwrap import wrapping_of
 from glasstream.events.message import Message
 from glasstream.flow.settings import Settings
 from glasstream.kafka.stages.intake import Intake
 from glasstream.kafka.stages.schemas import format_maker
-from glasstream.kafka.transport.connection import connection
+from glasstream.kafka.transport.connection import Connection, connection
 from glasstream.kafka.transport.topic_check import check_topics
 from glasstream_topics import events, events_dead
 
@@ -191,27 +194,43 @@ def _lines(file: Path, name: str, count: int) -> list[Message]:
 
 
 def _sample(settings: Settings, name: str, count: int) -> list[Message]:
+    """Return the newest messages of a topic by their timestamps, the oldest of them first."""
     link = connection(settings)
+    _expect_there(link, settings.intake, name)
     try:
         check_topics(link, {name: None})
     except TopicError as error:
-        raise TopicError(f"cannot find or read the topic {name}: {str(error).partition('. Check')[0]}") from error
+        raise TopicError(f"cannot read the topic {name}: {str(error).partition('. Check')[0]}") from error
     try:
         partitions = AdminClient(link.client()).list_topics(name, timeout=10).topics[name].partitions
     except KafkaException as error:
         raise BrokerError(f"{name} cannot be read: {error.args[0].str()}") from error
     ends = offsets(link, [(name, number) for number in partitions])
     each = max(1, -(-count // max(1, sum(end > first for first, end in ends.values()))))
-    begin = {place: max(first, end - 2 * each) for place, (first, end) in ends.items()}
-    found: list[Message] = []
-    taken = dict.fromkeys(begin, 0)
+    begin = {place: max(first, end - 2 * each) for place, (first, end) in ends.items()}  # markers take offsets, too
+    newest = {place: deque[Message](maxlen=each) for place in begin}
     for one in read_records(link, begin, read_committed=True):
-        place = (one.topic, one.partition)
-        if taken[place] < each and len(found) < count:
-            taken[place] += 1
-            value = one.value if isinstance(one.value, bytes) else None
-            found.append(Message(*place, one.offset, one.key, value, one.timestamp))
-    return found
+        value = one.value if isinstance(one.value, bytes) else None
+        newest[one.topic, one.partition].append(
+            Message(one.topic, one.partition, one.offset, one.key, value, one.timestamp)
+        )
+    found = (message for messages in newest.values() for message in messages)
+    return sorted(found, key=lambda message: message.timestamp or 0)[-count:]
+
+
+def _expect_there(link: Connection, intake: IntakeSettings, name: str) -> None:
+    """Raise TopicError if a topic is missing, with the topics of similar names."""
+    try:
+        names = AdminClient(link.client()).list_topics(timeout=10).topics
+    except KafkaException:
+        return  # whoever reads it says what is wrong with the brokers
+    if name not in names:
+        setting = "topics" if name in intake.sources else "labels_topics"
+        similar = get_close_matches(name, names)
+        also = f" (there is {', '.join(similar)})" if similar else ""
+        raise TopicError(
+            f"intake.{setting}: expected a topic that exists and that this client may see, got {name}{also}"
+        )
 
 
 def _show(trial: Trial, stage: Intake, messages: Sequence[Message], settings: Settings) -> None:

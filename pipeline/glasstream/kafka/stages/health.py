@@ -80,7 +80,7 @@ class StageHealth(_Health[Stage]):
             return f"brokers do not answer: {stage.view.silent}"
         if not stage.settled:
             waits = stage.waits_for or stage.view.unready or stage.refusal
-            return waits or "the worker has not taken over its partitions yet"
+            return waits or stage.view.unsettled
         places: dict[str, list[str]] = {}
         for lane in stage.lanes.values():
             if (stalled := lane.stalled) is not None:

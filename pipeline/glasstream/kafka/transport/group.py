@@ -106,6 +106,21 @@ class View:
         """Reason why nothing can be queried (neither the coordinator nor a leader answers); None while one answers."""
         self.remade: str | None = None
         """Message that the input was deleted and created again; None while it is the same topic."""
+        self._released: str | None = None
+
+    def release(self) -> None:
+        """Note that the group takes back the partitions of this worker."""
+        self._released = time.strftime("%H:%M:%S")
+
+    @property
+    def unsettled(self) -> str:
+        """Reason why a worker without partitions is not ready."""
+        if self._released is None:
+            return "the worker has not taken over its partitions yet"
+        return (
+            f"the group took back the partitions of this worker at {self._released}, because another worker came or "
+            "went, or because no broker answered for a session; the worker takes over partitions again by itself"
+        )
 
     def see(self, look: Look) -> list[Cut]:
         """Process a report, and return the partitions whose log was truncated."""

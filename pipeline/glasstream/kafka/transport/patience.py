@@ -53,7 +53,7 @@ class Patience:
         """End the waiting, because the result is no longer needed."""
         self._over.set()
 
-    def begin(self, cause: str = "no broker has answered yet") -> None:
+    def begin(self, cause: str = "no broker answers") -> None:
         """Record the start of an attempt. The waiting counts from the first attempt that has not succeeded."""
         if self._since is None:
             self._at, self._cause = time.strftime("%H:%M:%S"), cause

@@ -230,7 +230,7 @@ class Relay:
             return f"brokers do not answer: {self.view.silent}"
         reason = self._patience.reason or self.waits
         if reason is None and not self.settled:
-            reason = self.view.unready or "the worker has not taken over its partitions yet"
+            reason = self.view.unready or self.view.unsettled
         reasons = [reason] if reason is not None else []
         reasons += [
             f"{topic}[{partition}]: {why}" for (topic, partition), why in [*self.holds.items(), *self.stalls.items()]
@@ -309,6 +309,7 @@ class Relay:
         self._merge.begin({}, 0.0)
         self._fresh = None
         self.settled = False
+        self.view.release()
         self.holds = {}
         self.stalls = {}
         self._due.clear()

@@ -193,6 +193,7 @@ class Stage(ABC):
 
     async def _revoked(self, *args: Any, **kwargs: Any) -> None:
         self.settled = False
+        self.view.release()
         self.revocations += 1
         for patience in self._patiences:
             patience.give_up()
