@@ -16,7 +16,7 @@ from glasstream.kafka.transport.connection import Connection
 from glasstream.kafka.transport.patience import Patience
 from glasstream.kafka.transport.producers import ConfirmedProducer
 from glasstream.kafka.transport.records import ProducerRecord
-from glasstream.kafka.transport.stateful import StateLane, digests
+from glasstream.kafka.transport.stateful import StatefulStage, StateLane, digests
 from glasstream.kafka.transport.transactions import ReplacedError, TransactionalProducer
 
 RECORD = ProducerRecord("out", b"k", b"v", 0)
@@ -257,6 +257,25 @@ def test_a_replaced_producer_is_opened_again_and_nothing_is_written_twice(
     lane._publish([RECORD, *PROGRESS], PROGRESS)
     assert commits == [[RECORD, *PROGRESS]] * written_again
     assert lane._written == digests(AFTER)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_lane_that_was_released_opens_no_producer_although_its_worker_owns_the_partition_again(
+    monkeypatch: pytest.MonkeyPatch, is_open: bool
+) -> None:
+    """The group names the worker, but the owner is its next lane, which another producer of this name would fence."""
+    lane = object.__new__(StateLane)
+    lane.partition, lane.tp, lane.patience, lane.open = 0, SimpleNamespace(topic="in"), Patience(""), is_open
+    stage = object.__new__(StatefulStage)
+    stage.connection, stage.input_topic = Connection("127.0.0.1:1"), "in"
+    stage.options = SimpleNamespace(group="group", session_timeout=6.0)
+    stage.app = SimpleNamespace(consumer=SimpleNamespace(member_id=lambda: "this"))
+    monkeypatch.setattr(stateful, "owners_of", lambda *args: {0: "this"})
+    if is_open:
+        stage.expect_owned(lane)
+        return
+    with pytest.raises(UnavailableError, match=r"in\[0\] has been released"):
+        stage.expect_owned(lane)
 
 
 def test_what_waits_for_a_broker_that_is_away_says_so_and_is_given_up_at_once(caplog: pytest.LogCaptureFixture) -> None:

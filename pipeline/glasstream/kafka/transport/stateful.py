@@ -449,6 +449,8 @@ class StatefulStage(Stage):
         while True:
             owners = owners_of(admin, self.options.group, self.input_topic)
             member = self.app.consumer.member_id()
+            if not lane.open:  # its successor may be another lane of this worker, whose producer must not be fenced
+                raise UnavailableError(f"{lane.tp.topic}[{lane.partition}] has been released")
             if isinstance(owners, Unknown):
                 cause = owners.reason
                 until = time.monotonic() + self.options.session_timeout
