@@ -260,7 +260,7 @@ def test_a_replaced_producer_is_opened_again_and_nothing_is_written_twice(
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_a_lane_that_was_released_opens_no_producer_although_its_worker_owns_the_partition_again(
+def test_a_released_lane_opens_no_producer_although_its_worker_is_the_owner_again(
     monkeypatch: pytest.MonkeyPatch, is_open: bool
 ) -> None:
     """The group names the worker, but the owner is its next lane, which another producer of this name would fence."""
