@@ -196,16 +196,11 @@ def _lines(file: Path, name: str, count: int) -> list[Message]:
 def _sample(settings: Settings, name: str, count: int) -> list[Message]:
     """Return the newest messages of a topic by their timestamps, the oldest of them first."""
     link = connection(settings)
-    _expect_there(link, settings.intake, name)
     try:
-        check_topics(link, {name: None})
+        partitions = check_topics(link, {name: None})[name]
     except TopicError as error:
-        raise TopicError(f"cannot read the topic {name}: {str(error).partition('. Check')[0]}") from error
-    try:
-        partitions = AdminClient(link.client()).list_topics(name, timeout=10).topics[name].partitions
-    except KafkaException as error:
-        raise BrokerError(f"{name} cannot be read: {error.args[0].str()}") from error
-    ends = offsets(link, [(name, number) for number in partitions])
+        raise TopicError(_no_topic(link, settings.intake, name)) from error
+    ends = offsets(link, [(name, number) for number in range(partitions)])
     each = max(1, -(-count // max(1, sum(end > first for first, end in ends.values()))))
     begin = {place: max(first, end - 2 * each) for place, (first, end) in ends.items()}  # markers take offsets, too
     newest = {place: deque[Message](maxlen=each) for place in begin}
@@ -218,19 +213,15 @@ def _sample(settings: Settings, name: str, count: int) -> list[Message]:
     return sorted(found, key=lambda message: message.timestamp or 0)[-count:]
 
 
-def _expect_there(link: Connection, intake: IntakeSettings, name: str) -> None:
-    """Raise TopicError if a topic is missing, with the topics of similar names."""
+def _no_topic(link: Connection, intake: IntakeSettings, name: str) -> str:
+    """Return what is wrong with the name of a topic, with the topics of similar names."""
+    setting = "topics" if name in intake.sources else "labels_topics"
     try:
-        names = AdminClient(link.client()).list_topics(timeout=10).topics
-    except KafkaException:
-        return  # whoever reads it says what is wrong with the brokers
-    if name not in names:
-        setting = "topics" if name in intake.sources else "labels_topics"
-        similar = get_close_matches(name, names)
-        also = f" (there is {', '.join(similar)})" if similar else ""
-        raise TopicError(
-            f"intake.{setting}: expected a topic that exists and that this client may see, got {name}{also}"
-        )
+        similar = get_close_matches(name, AdminClient(link.client()).list_topics(timeout=10).topics)
+    except KafkaException as error:
+        raise BrokerError(f"{name} cannot be read: {error.args[0].str()}") from error
+    also = f" (there is {', '.join(similar)})" if similar else ""
+    return f"intake.{setting}: expected a topic that exists and that this client may see, got {name}{also}"
 
 
 def _show(trial: Trial, stage: Intake, messages: Sequence[Message], settings: Settings) -> None:

@@ -18,7 +18,7 @@ _EXPLAINED: Final = frozenset(("data_moved", "labels_shifted"))
 """Verdicts in which the loss is that which is expected for such rows."""
 
 
-Losses = tuple[float | None, float | None]
+MeanLosses = tuple[float | None, float | None]
 """Mean losses before a row and since; None if not known."""
 
 
@@ -26,7 +26,7 @@ def advise(
     judgement: Judgement,
     status: str,
     recovered: float | None,
-    losses: Losses,
+    losses: MeanLosses,
     *,
     labelled: bool,
     learns: bool,
@@ -73,12 +73,12 @@ def advise(
     return Advice(action, suspects if action == "fix_input" else [], recovered)
 
 
-def _harmed(losses: Losses) -> bool:
+def _harmed(losses: MeanLosses) -> bool:
     before, after = losses
     return before is not None and after is not None and after > _HARMED * before
 
 
-def of_model(losses: Losses) -> Advice:
+def of_model(losses: MeanLosses) -> Advice:
     """Return what to do about a model that was pushed, given the losses of its first row."""
     if None in losses:
         return Advice("wait", [], None)

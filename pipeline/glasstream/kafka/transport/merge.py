@@ -33,7 +33,7 @@ class _Run:
     """For each message, the latest timestamp of the partition so far. So the merge keeps the partition's own order."""
     size: int = 0
     ended: bool = False
-    """Whether the broker had no further message at the last fetch."""
+    """Whether the last fetch reached the end of the partition."""
     paused: bool = False
 
     def is_awaited(self, end: int, now: float) -> bool:

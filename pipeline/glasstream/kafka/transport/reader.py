@@ -126,8 +126,9 @@ class Reader:
         self._shared: frozenset[TP] = frozenset()
         #: Next offset to hand over of each partition that is read. None: the first that the broker keeps.
         self._next: dict[TP, int | None] = {}
-        #: The client of which callbacks count; None while there is none.
+        #: The current client. Callbacks of former clients are ignored. None while there is no client.
         self._client: Any = None
+        #: Threads in which former clients still close.
         self._unclosed: list[threading.Thread] = []
         self._commands: deque[tuple[Callable[[Consumer], None], Future[Any]]] = deque()
         self._ended = False
@@ -376,7 +377,7 @@ class Reader:
         return [Batch(place, beginning[place], self._generation, records) for place, records in found.items()]
 
     def _is_former(self, consumer: Consumer) -> bool:
-        """Return whether a client was given up. Then it gives back its partitions, and nothing is told."""
+        """Return whether a client was given up. If so, give back its partitions: the caller ignores its callback."""
         if consumer is self._client:
             return False
         consumer.unassign()
