@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.chaos.proxy import Proxy, swallow
+from tests.chaos.proxy import Proxy, requests, swallow
 
 PRODUCE: Final = 0
 ADD_PARTITIONS: Final = 24
@@ -66,27 +66,24 @@ class LateEnds(Proxy):
     async def _forward(
         self, reader: asyncio.StreamReader, client: asyncio.StreamWriter, broker: asyncio.StreamWriter, target: int
     ) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            while True:
-                size = await reader.readexactly(4)
-                frame = size + await reader.readexactly(int.from_bytes(size))
+        with contextlib.suppress(OSError):
+            async for kind, frame in requests(reader):
                 if self._delay:
                     await asyncio.sleep(self._delay)
                 late = self._late
-                if late is not None and not late._frame and _kind(frame) == END_TXN:
+                if late is not None and not late._frame and kind == END_TXN:
                     late._frame, late._target, late._name = frame, target, _first_text(frame)
                     if late.silent:
                         await swallow(reader)
                     client.transport.abort()
                     return
                 if late is not None and late._frame:
-                    await self._deliver_if_due(late, frame)
+                    await self._deliver_if_due(late, kind, frame)
                 broker.write(frame)
                 await broker.drain()
 
-    async def _deliver_if_due(self, late: Late, frame: bytes) -> None:
+    async def _deliver_if_due(self, late: Late, kind: int, frame: bytes) -> None:
         """Deliver the late request before a request of the next transaction, if it is time."""
-        kind = _kind(frame)
         if kind == ADD_PARTITIONS and _first_text(frame) == late._name:
             late._next = True
         elif late._next and kind == PRODUCE and late._name in frame[:_LOOK]:
@@ -110,10 +107,6 @@ class LateEnds(Proxy):
 
 _LOOK: Final = 400
 """Number of bytes of a request with records that hold the name of its producer."""
-
-
-def _kind(frame: bytes) -> int:
-    return int(_HEADER.unpack_from(frame)[1])
 
 
 def _first_text(frame: bytes) -> bytes:

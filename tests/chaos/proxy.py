@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -155,6 +155,15 @@ class Proxy:
                     await asyncio.sleep(self._delay)
                 writer.write(data)
                 await writer.drain()
+
+
+async def requests(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes]]:
+    """Yield each request of a client, with its kind, until the connection ends."""
+    with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        while True:
+            size = await reader.readexactly(4)
+            request = size + await reader.readexactly(int.from_bytes(size))
+            yield int.from_bytes(request[4:6]), request
 
 
 async def swallow(reader: asyncio.StreamReader) -> None:

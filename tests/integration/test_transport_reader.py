@@ -31,6 +31,7 @@ from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.snapshot_table import TableSpec
 from glasstream.kafka.transport.stateful import StatefulStage
 from glasstream.kafka.transport.stateless import StatelessStage
+from tests.chaos.proxy import Proxy, requests
 from tests.support.transport_harness import (
     Total,
     Totals,
@@ -47,6 +48,9 @@ from tests.support.transport_harness import (
     total_stage,
 )
 from tests.support.waiting import until
+
+METADATA = 3
+"""Kind of the request that asks for brokers and topics."""
 
 
 class Handled:
@@ -255,6 +259,35 @@ def test_a_client_that_has_lost_its_session_is_replaced(
     finally:
         over.set()
         reader.stop(30)
+    assert heard.failures.empty()
+
+
+class Mute(Proxy):
+    """Hands on everything but questions about topics, which stay without an answer."""
+
+    async def _forward(
+        self, reader: asyncio.StreamReader, client: asyncio.StreamWriter, broker: asyncio.StreamWriter, target: int
+    ) -> None:
+        async for kind, request in requests(reader):
+            if kind != METADATA:
+                broker.write(request)
+                await broker.drain()
+
+
+def test_a_client_whose_question_about_its_topics_is_lost_joins_all_the_same(kafka: str, prefix: str) -> None:
+    """It is lost when the client drops the address it was asked at; brokers that restart bring clients there."""
+    make_topics(kafka, {f"{prefix}in": 1})
+    target = int(kafka.rpartition(":")[2])
+    proxy = Mute([target])
+    heard = Listening()
+    link = Connection(f"127.0.0.1:{proxy.ports[target]}", {"socket.timeout.ms": "2000"})
+    reader = Reader(link, options(prefix), heard)
+    try:
+        reader.start([f"{prefix}in"])
+        assert heard.assignments.get(timeout=30)[0] == {TP(f"{prefix}in", 0)}
+    finally:
+        reader.stop(30)
+        proxy.close()
     assert heard.failures.empty()
 
 

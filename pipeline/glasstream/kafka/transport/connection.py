@@ -34,6 +34,14 @@ POLL_SECONDS = 0.1
 #: Seconds to wait until a consumer has closed.
 CLOSE_SECONDS = 5.0
 
+#: Milliseconds between two looks of a consumer at the topics. A look finds new partitions, and it ends a wait: a member
+#: asks for its topics before it joins, and librdkafka loses the question if it gives up the bootstrap address where it
+#: asked, because it has just learned the brokers. After `socket.timeout.ms` the next look asks again.
+TOPICS_MS = 5_000
+
+#: Milliseconds after which a consumer forgets topics that brokers have not told it again.
+FORGET_MS = 180_000
+
 #: Milliseconds that a leader may wait for its followers before it answers a producer. The producer then tries again.
 ACKNOWLEDGE_MS = 10_000
 
@@ -92,6 +100,8 @@ class Connection:
             auto_offset_reset="earliest",
             isolation_level="read_committed" if read_committed else "read_uncommitted",
             fetch_wait_max_ms=self.fetch_wait_ms,
+            topic_metadata_refresh_interval_ms=TOPICS_MS,
+            metadata_max_age_ms=FORGET_MS,
             **settings,
         )
 

@@ -70,8 +70,6 @@ _LEAVING: Final = 1.0
 """Seconds that a stop waits until the group has let the worker go."""
 _NEVER_MS: Final = 86_400_000
 """The largest `max.poll.interval.ms`. A stage that holds back reads nothing; the watchdog notices a loop that hangs."""
-_METADATA_MS: Final = 60_000
-"""Milliseconds between two looks at the topics, which notice new partitions."""
 _LOOK: Final = 0.5
 """Seconds between two looks whether to stop waiting."""
 
@@ -483,7 +481,6 @@ def settings_of(connection: Connection, options: StageOptions) -> dict[str, Any]
         "session.timeout.ms": int(options.session_timeout * 1000),
         "heartbeat.interval.ms": int(options.heartbeat_interval * 1000),
         "max.poll.interval.ms": _NEVER_MS,
-        "topic.metadata.refresh.interval.ms": _METADATA_MS,
         "fetch.message.max.bytes": options.max_fetch_bytes,
         "queued.max.messages.kbytes": READ_AHEAD_KBYTES,
         "fetch.queue.backoff.ms": _BACKOFF_MS,
