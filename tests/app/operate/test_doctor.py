@@ -8,9 +8,10 @@ from glasstream.app.configuration import load
 from glasstream.app.operate.doctor import workers
 from glasstream.app.operate.doctor.finding import DoctorContext, Finding, Level
 from glasstream.app.operate.doctor.layout import expansion
-from glasstream.app.operate.doctor.progress import _epochs, _some, _unexplained
+from glasstream.app.operate.doctor.progress import _epochs, _remedy, _some, _unexplained
 from glasstream.app.operate.state import Place, State, Stream
 from glasstream_topics import Topic, checkpoints, events, requests, snapshots
+from glasstream_topics.events_dead import DeadLetter, Reason
 
 CORE = {"learner", "explainer", "aggregator"}
 
@@ -149,3 +150,16 @@ def test_another_number_of_partitions_has_a_way_out(
 ) -> None:
     do = expansion(topic, found, expected)
     assert all(word in do for word in words) and ("continue" in do) == (topic is events.TOPIC)
+
+
+@pytest.mark.parametrize(
+    ("reason", "topic", "said"),
+    [
+        (Reason.UNKNOWN_ID, "p.labels", "compare ids and streams of these labels"),
+        (Reason.NOT_JSON, "p.events", "fix the cause and run `dead replay`"),
+        (Reason.BAD_ENCODING, "orders", "fix the cause and send them to orders again"),
+    ],
+)
+def test_the_remedy_for_dead_letters_depends_on_the_reason(reason: Reason, topic: str, said: str) -> None:
+    letter = DeadLetter(1, 0, reason, topic, 0, 0, 0)
+    assert said in _remedy(load(assignments=["prefix=p."]), letter)

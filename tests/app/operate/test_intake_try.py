@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from glasstream.app.command import intake as command
+from glasstream.app.command.exit_codes import DIFFERS
 from glasstream.app.configuration import load
 from glasstream.app.operate.intake import Trial, attempt, judge
 from glasstream.base.errors import InputError
@@ -279,11 +280,20 @@ def test_messages_come_from_a_file_too(tmp_path: Path) -> None:
     assert "31 messages with 30 documents" in found.output
     assert 'topics = "my-topic"' in found.output and 'target = "y"   # proposed' in found.output
     assert "my-topic[0]@31: not_json: expected JSON, got b'broken'" in found.output
+    assert found.return_value == 0
     with pytest.raises(InputError, match=r"expected messages on .*none\.jsonl, found none"):
         (tmp_path / "none.jsonl").touch()
         attempt(load(assignments=["intake.topics=t"]), 10, tmp_path / "none.jsonl")
     with pytest.raises(InputError, match="cannot be read: No such file"):
         attempt(load(assignments=["intake.topics=t"]), 10, tmp_path / "other.jsonl")
+
+
+@pytest.mark.parametrize("given", ["intake.ts=when", "intake.id=/no/ID", "intake.target=z", "intake.records=rows"])
+def test_a_mapping_that_fits_no_message_fails(given: str, tmp_path: Path) -> None:
+    file = tmp_path / "messages.jsonl"
+    file.write_bytes(b"\n".join(orjson.dumps({"a": n % 5, "y": n % 2}) for n in range(30)))
+    found = CliRunner().invoke(command.intake, ["try", "--file", str(file), "--set", given], standalone_mode=False)
+    assert found.return_value == DIFFERS, found.output
 
 
 def test_what_is_set_is_not_proposed() -> None:

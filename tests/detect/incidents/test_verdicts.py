@@ -208,6 +208,7 @@ def test_inputs_that_move_with_another_rule_of_the_labels_are_not_said_to_hold()
     last = [one for one in watched(stream) if one.status == "open"][-1]
     assert last.verdict == "unclear"
     assert "concept_moved" in {one.verdict for one in last.alternatives}
+    assert "whether the labels follow another rule is not known yet" in last.summary
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,7 +1,7 @@
 """Exit codes of the commands. `glasstream.kafka.transport.worker` defines those of the workers."""
 
 DIFFERS = 1
-"""A check failed (`topics verify`, `doctor`), records differ (`replay`), or letters are left (`dead`)."""
+"""A check failed (`topics verify`, `doctor`, `intake try`), records differ (`replay`), or letters are left (`dead`)."""
 USAGE = 2
 """Arguments, files, models and settings that cannot be used."""
 NO_BROKER = 5

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from glasstream.app.command.exit_codes import DIFFERS
 from glasstream.app.command.options import load_settings, settings_options
 from glasstream.app.terminal import say, standard_console, table
 
@@ -44,7 +45,8 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
     """Try the mapping of the intake on the newest messages of a topic, and propose settings. Write nothing.
 
     The command lists the fields of the messages, proposes a mapping, and shows five events and what would be rejected.
-    If intake.labels_topics is set, it also shows five labels, and how many belong to the events.
+    If intake.labels_topics is set, it also shows five labels, and how many belong to the events. The exit code is 1 if
+    a setting names a field that no message has, or if there would be no event.
     """
     from glasstream.app.command.expect import expect_broker
     from glasstream.app.operate.intake import attempt
@@ -94,7 +96,7 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
         say(f"    {place}: {reason}: {detail}")
     if len(trial.rejected) > _REJECTED:
         say(f"    ... and {len(trial.rejected) - _REJECTED:,} more")
-    return 0
+    return DIFFERS if trial.lacking or not trial.made else 0
 
 
 def _lines(chosen: "IntakeSettings", proposed: "Mapping[str, str]") -> "Iterator[str]":

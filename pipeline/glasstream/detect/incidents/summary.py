@@ -147,6 +147,8 @@ def _what(judgement: Judgement) -> tuple[str, str]:
             return what, f", although {as_before} are as before" if judgement.powerful else ""
         case _:
             moved = [one for one in features if one.fault is not None]
+            if moved and any(one.verdict == "concept_moved" for one in judgement.alternatives):
+                return f"{_names(moved)} changed", ", and whether the labels follow another rule is not known yet"
             if moved:
                 return f"{_names(moved)} changed", ", and the evidence fits no single cause"
             if judgement.worse:

@@ -43,6 +43,8 @@ ATTEMPT_PAUSE = 0.5
 ATTEMPT_SECONDS = 2.0
 #: Seconds that librdkafka waits before it sends the offsets of a group again. A faster answer answers the only request.
 OFFSETS_AGAIN = 0.5
+#: End of librdkafka's text of an operation that goes on. It is addressed to this module, not to readers of the log.
+_TO_ITS_CALLER = ", retry call to resume"
 #: Seconds for a broker to say whether a topic exists.
 ASK_SECONDS = 5.0
 
@@ -325,9 +327,10 @@ class TransactionalProducer:
 
     def _rest(self, patience: Patience, cause: KafkaError) -> None:
         """Sleep before the next attempt. Raise UnavailableError if no caller waits for the result any more."""
-        patience.wait(cause.str(), ATTEMPT_PAUSE)
+        why = cause.str().removesuffix(_TO_ITS_CALLER)
+        patience.wait(why, ATTEMPT_PAUSE)
         if patience.given_up:
-            raise UnavailableError(f"{patience.what}: {cause.str()}; given up")
+            raise UnavailableError(f"{patience.what}: {why}; given up")
 
     def _note_failure(self, error: KafkaError | None, message: object) -> None:
         """Remember why the first record of a transaction was not delivered."""

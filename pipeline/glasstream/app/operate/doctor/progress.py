@@ -200,8 +200,16 @@ def _dead(settings: Settings) -> list[Finding]:
             newest = letter
     if newest is None:
         return [ok("dead letters", "none")]
-    do = "count them by reason with `glasstream dead list`; fix the cause and run `dead replay`"
-    if newest.topic not in own_topics(settings):
-        do = f"count them by reason with `glasstream dead list`; fix the cause and send them to {newest.topic} again"
     text = f"up to {total:,}, the newest of {newest.topic}[{newest.partition}]@{newest.offset}: {newest.reason}: "
-    return [warn("dead letters", text + newest.detail, do)]
+    return [warn("dead letters", text + newest.detail, _remedy(settings, newest))]
+
+
+def _remedy(settings: Settings, letter: events_dead.DeadLetter) -> str:
+    """Return what to do about dead letters whose newest is this one."""
+    if letter.reason == events_dead.Reason.UNKNOWN_ID:
+        return (
+            "compare ids and streams of these labels with those of the events: `glasstream dead show --reason "
+            "unknown_id`; `dead replay` helps labels that came before their events"
+        )
+    again = "run `dead replay`" if letter.topic in own_topics(settings) else f"send them to {letter.topic} again"
+    return f"count them by reason with `glasstream dead list`; fix the cause and {again}"
