@@ -454,9 +454,13 @@ def test_labels_of_another_topic_are_tried_with_the_events(
 
     monkeypatch.setattr("glasstream.app.operate.intake._sample", messages)
     monkeypatch.setattr("glasstream.app.command.expect.expect_broker", lambda settings: None)
-    given = ("topics=orders", "id=order", "labels_topics=paid", "labels_id=/of/order", "labels_target=paid")
-    words = ["try", *(word for one in given for word in ("--set", f"intake.{one}"))]
-    said = CliRunner().invoke(command.intake, words, standalone_mode=False).output
+    given = ("topics=orders", "id=order", "labels_topics=paid", "labels_id=/of/order")
+    words = ["try", *(word for one in given for word in ("--set", f"intake.{one}")), "--set"]
+    nothing = CliRunner().invoke(command.intake, [*words, "intake.labels_target=cart"], standalone_mode=False)
+    assert "labels: 0, " in nothing.output and nothing.return_value == DIFFERS
+    found = CliRunner().invoke(command.intake, [*words, "intake.labels_target=paid"], standalone_mode=False)
+    said = found.output
+    assert found.return_value == 0
     assert f"{COUNT} messages with {COUNT} documents" in said and f"events: {COUNT}\n    orders: " in said
     assert f"labels: {COUNT}, of which {belonging} belong to these events\n    orders: " in said
     assert ("raise --messages" in said) == (belonging == 0)

@@ -17,7 +17,7 @@ from glasstream.kafka.transport.patience import Patience
 from glasstream.kafka.transport.producers import ConfirmedProducer
 from glasstream.kafka.transport.records import ProducerRecord
 from glasstream.kafka.transport.stateful import StatefulStage, StateLane, digests
-from glasstream.kafka.transport.transactions import ReplacedError, TransactionalProducer
+from glasstream.kafka.transport.transactions import TRANSACTION_TIMEOUT, ReplacedError, TransactionalProducer
 
 RECORD = ProducerRecord("out", b"k", b"v", 0)
 
@@ -40,6 +40,14 @@ class FakeProducer:
         self.aborted = 0
 
     opened = 0
+
+    def hangs(self) -> bool:
+        """Return whether an abort does not end."""
+        return False
+
+    def answers(self) -> bool:
+        """Return whether a broker answers."""
+        return True
 
     def init_transactions(self, timeout: float) -> None:
         """Refuse a second call, as librdkafka does."""
@@ -65,9 +73,13 @@ class FakeProducer:
 
     def abort_transaction(self, timeout: float) -> None:
         self.aborted += 1
+        if self.hangs():
+            raise raised(KafkaError._TIMED_OUT, retriable=True)
         self.open = []
 
     def list_topics(self, topic: str, timeout: float) -> Any:
+        if not self.answers():
+            raise raised(KafkaError._TRANSPORT)
         error = None if self.there else KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
         return SimpleNamespace(topics={topic: SimpleNamespace(error=error)})
 
@@ -150,6 +162,22 @@ def test_a_producer_that_is_open_may_be_opened_again_by_a_take_over_that_tries_a
     made.open(1.0)
     made.commit([RECORD])
     assert fake.log == [b"v"] and fake.opened == 1
+
+
+@pytest.mark.parametrize("away", [0.0, 600.0])
+def test_an_abort_that_never_ends_replaces_the_producer_once_brokers_answer(clock: Clock, away: float) -> None:
+    fake = FakeProducer(raised(KafkaError.NOT_ENOUGH_REPLICAS, abort=True))
+    fake.hangs, fake.answers = lambda: True, lambda: clock.now >= away  # type: ignore[method-assign]
+    with pytest.raises(ReplacedError, match="does not end, although brokers answer"):
+        producer(fake, TimedPatience(clock)).commit([RECORD])
+    assert away + TRANSACTION_TIMEOUT <= clock.now <= away + TRANSACTION_TIMEOUT + 40.0
+
+
+def test_an_abort_may_last_as_long_as_brokers_are_away(clock: Clock) -> None:
+    fake = FakeProducer(raised(KafkaError.NOT_ENOUGH_REPLICAS, abort=True))
+    fake.hangs, fake.answers = lambda: clock.now < 3_600.0, lambda: clock.now % 50 == 0.0  # type: ignore[method-assign]
+    producer(fake, TimedPatience(clock)).commit([RECORD])
+    assert fake.log == [b"v"]
 
 
 def test_without_patience_the_deadline_ends_it(clock: Clock) -> None:

@@ -46,7 +46,8 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
 
     The command lists the fields of the messages, proposes a mapping, and shows five events and what would be rejected.
     If intake.labels_topics is set, it also shows five labels, and how many belong to the events. The exit code is 1 if
-    a setting names a field that no message has, or if there would be no event.
+    intake.target, id, ts or stream names a field that no message has, or if there would be no event, or no label of
+    intake.labels_topics.
     """
     from glasstream.app.command.expect import expect_broker
     from glasstream.app.operate.intake import attempt
@@ -82,7 +83,8 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
     say(f"\nevents: {trial.made:,}")
     for stream, event in trial.events:
         say(f"    {stream}: {event}")
-    if trial.labels_made or (chosen.labels_topics is not None and file is None):
+    labelled = chosen.labels_topics is not None and file is None
+    if trial.labels_made or labelled:
         say(f"\nlabels: {trial.labels_made:,}, of which {trial.belonging:,} belong to these events")
         for stream, label in trial.labels:
             say(f"    {stream}: {label}")
@@ -96,7 +98,7 @@ def try_topic(topic: str | None, file: Path | None, target: str | None, messages
         say(f"    {place}: {reason}: {detail}")
     if len(trial.rejected) > _REJECTED:
         say(f"    ... and {len(trial.rejected) - _REJECTED:,} more")
-    return DIFFERS if trial.lacking or not trial.made else 0
+    return DIFFERS if trial.lacking or not trial.made or (labelled and not trial.labels_made) else 0
 
 
 def _lines(chosen: "IntakeSettings", proposed: "Mapping[str, str]") -> "Iterator[str]":

@@ -111,6 +111,7 @@ class TransactionalProducer:
         asked = float(connection.client()["socket.timeout.ms"]) / 1000  # librdkafka refuses a longer one
         self._timeout = max(timeout, deadline, asked)
         self._begun = 0.0
+        self._topic: str | None = None
         self._opened = False
         self._failure: KafkaError | None = None
         self._ends = TransactionEnds()
@@ -173,6 +174,7 @@ class TransactionalProducer:
         self._expect_answered()
         batch = list(records)
         topics = sorted({record.topic for record in batch})
+        self._topic = next(iter(topics), self._topic)
         until = self._until(self._deadline)
         attempts = 0
         if self._patience is not None:
@@ -233,10 +235,25 @@ class TransactionalProducer:
         Raises
         ------
         FencedError, ReplacedError, BrokerError
-            As for `commit`.
+            As for `commit`. With patience, this producer is also unusable if the abort has not ended although brokers
+            have answered for as long as a transaction may last: librdkafka sometimes never ends it.
         """
+        answered: float | None = None
+
+        def abort(seconds: float) -> None:
+            nonlocal answered
+            try:
+                self._producer.abort_transaction(seconds)
+            except KafkaException as error:
+                if self._patience is not None and error.args[0].retriable():
+                    answered = (answered or time.monotonic()) if self._is_answered() else None
+                    if answered is not None and time.monotonic() - answered >= self._timeout:
+                        what = "the abort of its transaction does not end, although brokers answer"
+                        raise ReplacedError(f"{self._id}: {what}") from error
+                raise
+
         try:
-            self._attempt("abort_transaction", lambda left: self._producer.abort_transaction(left), self._deadline)
+            self._attempt("abort_transaction", abort, self._deadline)
         except KafkaException as error:
             cause = self._reject(error)
             if cause.code() != KafkaError._STATE:  # no transaction was open
@@ -346,6 +363,14 @@ class TransactionalProducer:
                 refused.add(place)
 
         return report
+
+    def _is_answered(self) -> bool:
+        """Return whether a broker answers the client."""
+        try:
+            self._producer.list_topics(self._topic, ATTEMPT_SECONDS)
+        except KafkaException:
+            return False
+        return True
 
     def _expect_there(self, topics: Iterable[str]) -> None:
         """Raise BrokerError if a broker answers that one of the topics is missing or hidden."""
