@@ -153,13 +153,13 @@ def test_another_number_of_partitions_has_a_way_out(
 
 
 @pytest.mark.parametrize(
-    ("reason", "topic", "said"),
+    ("reason", "topic", "remedy"),
     [
         (Reason.UNKNOWN_ID, "p.labels", "compare ids and streams of these labels"),
         (Reason.NOT_JSON, "p.events", "fix the cause and run `dead replay`"),
         (Reason.BAD_ENCODING, "orders", "fix the cause and send them to orders again"),
     ],
 )
-def test_the_remedy_for_dead_letters_depends_on_the_reason(reason: Reason, topic: str, said: str) -> None:
+def test_the_remedy_for_dead_letters_depends_on_the_reason(reason: Reason, topic: str, remedy: str) -> None:
     letter = DeadLetter(1, 0, reason, topic, 0, 0, 0)
-    assert said in _remedy(load(assignments=["prefix=p."]), letter)
+    assert remedy in _remedy(load(assignments=["prefix=p."]), letter)

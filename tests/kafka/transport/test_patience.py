@@ -22,8 +22,9 @@ from glasstream.kafka.transport.transactions import TRANSACTION_TIMEOUT, Replace
 RECORD = ProducerRecord("out", b"k", b"v", 0)
 
 
-def raised(code: int, *, retriable: bool = False, abort: bool = False, fatal: bool = False) -> KafkaException:
-    text = "said so, retry call to resume" if retriable and code == KafkaError._TIMED_OUT else "said so"
+def raised(
+    code: int, text: str = "said so", *, retriable: bool = False, abort: bool = False, fatal: bool = False
+) -> KafkaException:
     return KafkaException(KafkaError(code, text, fatal, retriable, abort))
 
 
@@ -38,16 +39,11 @@ class FakeProducer:
         self.open: list[bytes] = []
         self.log: list[bytes] = []
         self.aborted = 0
+        #: Whether an abort does not end, and whether a broker answers.
+        self.hangs: Callable[[], bool] = lambda: False
+        self.answers: Callable[[], bool] = lambda: True
 
     opened = 0
-
-    def hangs(self) -> bool:
-        """Return whether an abort does not end."""
-        return False
-
-    def answers(self) -> bool:
-        """Return whether a broker answers."""
-        return True
 
     def init_transactions(self, timeout: float) -> None:
         """Refuse a second call, as librdkafka does."""
@@ -137,7 +133,7 @@ def undelivered(code: int) -> tuple[KafkaError, KafkaException]:
 
 LASTING = [
     undelivered(KafkaError._MSG_TIMED_OUT),
-    raised(KafkaError._TIMED_OUT, retriable=True),
+    raised(KafkaError._TIMED_OUT, "said so, retry call to resume", retriable=True),
     raised(KafkaError._MSG_TIMED_OUT, abort=True),
     raised(KafkaError.NOT_ENOUGH_REPLICAS, abort=True),
     raised(KafkaError.COORDINATOR_NOT_AVAILABLE, retriable=True),
@@ -167,7 +163,7 @@ def test_a_producer_that_is_open_may_be_opened_again_by_a_take_over_that_tries_a
 @pytest.mark.parametrize("away", [0.0, 600.0])
 def test_an_abort_that_never_ends_replaces_the_producer_once_brokers_answer(clock: Clock, away: float) -> None:
     fake = FakeProducer(raised(KafkaError.NOT_ENOUGH_REPLICAS, abort=True))
-    fake.hangs, fake.answers = lambda: True, lambda: clock.now >= away  # type: ignore[method-assign]
+    fake.hangs, fake.answers = lambda: True, lambda: clock.now >= away
     with pytest.raises(ReplacedError, match="does not end, although brokers answer"):
         producer(fake, TimedPatience(clock)).commit([RECORD])
     assert away + TRANSACTION_TIMEOUT <= clock.now <= away + TRANSACTION_TIMEOUT + 40.0
@@ -175,7 +171,7 @@ def test_an_abort_that_never_ends_replaces_the_producer_once_brokers_answer(cloc
 
 def test_an_abort_may_last_as_long_as_brokers_are_away(clock: Clock) -> None:
     fake = FakeProducer(raised(KafkaError.NOT_ENOUGH_REPLICAS, abort=True))
-    fake.hangs, fake.answers = lambda: clock.now < 3_600.0, lambda: clock.now % 50 == 0.0  # type: ignore[method-assign]
+    fake.hangs, fake.answers = lambda: clock.now < 3_600.0, lambda: clock.now % 50 == 0.0
     producer(fake, TimedPatience(clock)).commit([RECORD])
     assert fake.log == [b"v"]
 

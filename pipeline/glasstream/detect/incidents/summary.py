@@ -147,10 +147,10 @@ def _what(judgement: Judgement) -> tuple[str, str]:
             return what, f", although {as_before} are as before" if judgement.powerful else ""
         case _:
             moved = [one for one in features if one.fault is not None]
-            if moved and any(one.verdict == "concept_moved" for one in judgement.alternatives):
-                return f"{_names(moved)} changed", ", and whether the labels follow another rule is not known yet"
             if moved:
-                return f"{_names(moved)} changed", ", and the evidence fits no single cause"
+                perhaps = any(one.verdict == "concept_moved" for one in judgement.alternatives)
+                rule = "whether the labels follow another rule is not known yet"
+                return f"{_names(moved)} changed", f", and {rule if perhaps else 'the evidence fits no single cause'}"
             if judgement.worse:
                 return "the model got worse, or the labels follow another rule,", ", and which of them is not known yet"
             return "something changed", ", and the evidence fits no single cause"

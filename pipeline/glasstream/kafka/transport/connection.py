@@ -39,7 +39,8 @@ CLOSE_SECONDS = 5.0
 #: asked, because it has just learned the brokers. After `socket.timeout.ms` the next look asks again.
 TOPICS_MS = 5_000
 
-#: Milliseconds after which a consumer forgets topics that brokers have not told it again.
+#: Milliseconds without an answer of a broker after which a consumer forgets what it knows of its topics. By itself,
+#: librdkafka takes three times the interval between two looks, which a pause of the brokers would exceed.
 FORGET_MS = 180_000
 
 #: Milliseconds that a leader may wait for its followers before it answers a producer. The producer then tries again.

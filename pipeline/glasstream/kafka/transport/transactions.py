@@ -111,6 +111,7 @@ class TransactionalProducer:
         asked = float(connection.client()["socket.timeout.ms"]) / 1000  # librdkafka refuses a longer one
         self._timeout = max(timeout, deadline, asked)
         self._begun = 0.0
+        #: A topic of the newest records. A question about it shows whether brokers answer.
         self._topic: str | None = None
         self._opened = False
         self._failure: KafkaError | None = None
